@@ -1,0 +1,226 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// Ledger is the book of record. One implementation of the rules, Book, serves
+// every database; a database brings a Store. ledgertest is its examiner.
+//
+// Methods are safe for concurrent use. Each write is one transaction: after it
+// returns nil all of it is durable, after an error none of it is — except that
+// an error from the commit itself leaves the outcome unknown. Every write is
+// safe to repeat, because ids are derived and transitions conditional.
+// Business refusals are *sale.Error or verdicts; any other error is
+// infrastructure trouble.
+type Ledger interface {
+	Clock
+	Sales
+	Attempts
+	Orders
+	Payments
+	Journal
+	Keys
+
+	// Watch registers fn to be called after each commit with the journal rows of
+	// that transaction. Calls may run at once and out of order, and must return
+	// quickly. A watcher is a nudge, not a promise: rows may be missed (another
+	// process wrote them), so consumers look for themselves at least once a
+	// second. stop waits for a running call.
+	Watch(fn func(rows []Entry)) (stop func())
+
+	// Close waits for running transactions and lets the database go.
+	Close() error
+}
+
+// Clock tells the ledger's time, which decides windows and holds everywhere.
+type Clock interface {
+	Now(ctx context.Context) (time.Time, error)
+}
+
+// Sales keeps sales, their items and terms.
+type Sales interface {
+	// CreateSale enters a draft: slug, rules and items of s count; number, key,
+	// version 1, terms 1, epoch 1 and path direct are given by the ledger.
+	// CodeSaleExists if the slug is taken.
+	CreateSale(ctx context.Context, s sale.Sale) (sale.Sale, error)
+	// ChangeSale applies one change. version is the version that the caller has
+	// seen, or 0 for any; CodeVersionMismatch if the sale has moved on.
+	// Deleting is refused (CodeIllegalState) while reserved orders wait.
+	ChangeSale(ctx context.Context, slug string, version int64, c sale.Change) (sale.Sale, error)
+	// Sale returns the sale with this slug, drafts included; CodeSaleNotFound.
+	Sale(ctx context.Context, slug string) (sale.Sale, error)
+	// SaleByNumber returns the sale with this number, deleted ones included.
+	SaleByNumber(ctx context.Context, n sale.Number) (sale.Sale, error)
+	// ListSales returns sales that are not deleted in order of number, those
+	// above after, at most limit. One unreadable sale never hides the others.
+	ListSales(ctx context.Context, after sale.Number, limit int) ([]sale.Sale, error)
+}
+
+// Attempts is the door through which orders come to exist.
+type Attempts interface {
+	// Reserve decides a batch of attempts on one sale in one transaction, in
+	// order, and returns one result per attempt. Look-up by id precedes every
+	// refusal. ErrWrongEpoch, with nothing decided, if the batch believes in
+	// another epoch or path. A row that the database refuses fails alone: its
+	// Result carries Err, the others are decided.
+	Reserve(ctx context.Context, b Batch) (Batched, error)
+}
+
+// ErrWrongEpoch says that the sale has moved to another path or epoch: read the
+// sale again and repeat the batch.
+var ErrWrongEpoch = errors.New("ledger: wrong epoch")
+
+// ErrConstraint wraps a deterministic refusal by the database: the same write
+// will be refused again, so a batch that meets it is split until the culprit is
+// alone.
+var ErrConstraint = errors.New("ledger: the database refused a row")
+
+// Batch is a list of attempts on one sale under the epoch they believe in.
+type Batch struct {
+	Sale     sale.Number
+	Epoch    int64
+	Attempts []Attempt
+}
+
+// Attempt is one request to buy.
+type Attempt struct {
+	ID       sale.OrderID // derived from sale, user and idempotency key
+	User     string
+	SKU      string // empty for the only item of the sale
+	Quantity int64
+	// Expected, if set, is the amount and currency the buyer agreed to; other
+	// terms are refused with sale.TermsChanged.
+	Expected *Money
+}
+
+// Money is an amount in minor units of a currency.
+type Money struct {
+	Amount   int64
+	Currency string
+}
+
+// Batched is the answer to a batch.
+type Batched struct {
+	Results []Result
+	At      time.Time // the ledger's time at which the batch was judged
+	Version int64     // the sale's version under which it was judged
+}
+
+// Result is the answer to one attempt.
+type Result struct {
+	Verdict sale.Verdict
+	Order   sale.Order // for Taken and Replayed
+	// Left is the item's stock that nobody holds, after this attempt.
+	Left int64
+	// RetryAt is when a cool-down ends; zero for other verdicts.
+	RetryAt time.Time
+	// Err, if not nil, says that this attempt alone could not be decided.
+	Err error
+}
+
+// Orders keeps orders and moves them along their states.
+type Orders interface {
+	// Order returns one order, ReplacedBy filled; CodeOrderNotFound.
+	Order(ctx context.Context, id sale.OrderID) (sale.Order, error)
+	// ListOrders returns orders that match, newest first.
+	ListOrders(ctx context.Context, f OrderFilter) ([]sale.Order, error)
+	// Cancel ends a reserved order; repeated on a cancelled one it returns it
+	// unchanged. CodeIllegalState in any other state. user, if not empty, must
+	// be the order's, else CodeOrderNotFound.
+	Cancel(ctx context.Context, id sale.OrderID, user string) (sale.Order, error)
+	// Due returns the ids of reserved orders whose hold is over, longest overdue
+	// first, at most limit, and how long the first is overdue.
+	Due(ctx context.Context, limit int) (DueOrders, error)
+	// Expire ends those of the orders, all of one sale, that are reserved and
+	// overdue, in one transaction, and returns how many it ended. An order in
+	// any other state is left alone. ErrConstraint if the database refuses one:
+	// nothing was done, split the list.
+	Expire(ctx context.Context, ids []sale.OrderID) (int, error)
+	// Refund ends a paid order and leaves a refund record for its charge.
+	// restock puts the units up again; else they leave the stock. Repeated on a
+	// refunded order it returns it unchanged.
+	Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error)
+	// Buyers returns the hash of each user that has any order in the sale.
+	Buyers(ctx context.Context, n sale.Number) ([]uint64, error)
+}
+
+// OrderFilter selects orders; zero fields select everything.
+type OrderFilter struct {
+	Sale  sale.Number
+	User  string
+	State sale.OrderState
+	// Before continues a listing: only orders older than (At, ID).
+	Before Cursor
+	Limit  int // 1–1000; 0 is 100
+}
+
+// Cursor marks a place in a listing ordered by time, then id, both descending.
+type Cursor struct {
+	At time.Time
+	ID sale.OrderID
+}
+
+// DueOrders is what a sweeper has to do.
+type DueOrders struct {
+	IDs     []sale.OrderID
+	Overdue time.Duration // of the oldest; zero if none
+}
+
+// Payments books charges and what must go back.
+type Payments interface {
+	// Pay books a notice and moves the order. CodeOrderNotFound and
+	// CodePaymentMismatch (the id is known with another order, amount or
+	// currency) store nothing; everything else is stored and never an error.
+	Pay(ctx context.Context, p sale.Payment) (Paid, error)
+	// ListRefunds returns refund records in the order they came to be, those
+	// after the record named by after, at most limit (0 is 100).
+	ListRefunds(ctx context.Context, f RefundFilter) ([]sale.Refund, error)
+	// RefundDone marks a record as returned; repeated, it changes nothing.
+	RefundDone(ctx context.Context, id sale.RefundID) (sale.Refund, error)
+}
+
+// Paid is what became of a payment.
+type Paid struct {
+	Outcome sale.Outcome
+	// Order is the order as it is now; where a late payment bore a new one, that.
+	Order sale.Order
+}
+
+// RefundFilter selects refund records; zero fields select everything.
+type RefundFilter struct {
+	State sale.RefundState
+	After sale.RefundID // continues a listing
+	Limit int
+}
+
+// Journal reads what has happened.
+type Journal interface {
+	// Rows returns journal rows of a sale with a number above after, in order.
+	Rows(ctx context.Context, n sale.Number, after uint64, limit int) ([]Entry, error)
+	// Snapshot calls fn with a reader on which every read sees the same instant.
+	// The reader is valid until fn returns.
+	Snapshot(ctx context.Context, fn func(Reader) error) error
+}
+
+// Keys keeps API keys, hashed.
+type Keys interface {
+	PutAPIKey(ctx context.Context, k APIKey) error
+	APIKey(ctx context.Context, id string) (APIKey, error) // CodeKeyNotFound
+	ListAPIKeys(ctx context.Context) ([]APIKey, error)
+	RevokeAPIKey(ctx context.Context, id string) error // CodeKeyNotFound; repeated, it changes nothing
+}
+
+// APIKey is a named credential. The secret itself is never stored.
+type APIKey struct {
+	ID        string
+	Hash      [32]byte // SHA-256 of the secret, which is 32 random bytes
+	Scopes    []string
+	Label     string
+	CreatedAt time.Time
+	RevokedAt time.Time // zero while valid
+}
