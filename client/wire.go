@@ -1,0 +1,201 @@
+package client
+
+import "time"
+
+// The types of this file are the JSON of the HTTP API; the server writes and
+// reads the same ones. Instants are RFC 3339 with milliseconds in UTC; money is
+// an integer count of minor units of an ISO 4217 currency.
+
+// Sale is a sale as everybody may see it.
+type Sale struct {
+	ID           string    `json:"sale"`
+	Title        string    `json:"title"`
+	Status       string    `json:"status"` // scheduled, live, paused, ended, closed (admin: draft, deleted)
+	StartsAt     time.Time `json:"starts_at"`
+	EndsAt       time.Time `json:"ends_at"` // exclusive
+	PerUserLimit int64     `json:"per_user_limit"`
+	HoldSeconds  int64     `json:"hold_seconds"`
+	Currency     string    `json:"currency"`
+	Items        []Item    `json:"items"`
+}
+
+// Item is one SKU of a sale as everybody may see it.
+type Item struct {
+	SKU   string `json:"item"`
+	Title string `json:"title"`
+	Price int64  `json:"price"`
+	// Left is what nobody holds; at most two seconds old.
+	Left int64 `json:"left"`
+}
+
+// AdminSale is a sale as an operator sees it.
+type AdminSale struct {
+	ID              string      `json:"sale"`
+	Number          uint32      `json:"number"`
+	Version         int64       `json:"version"` // the ETag is the same number in quotes
+	State           string      `json:"state"`   // draft, published, paused, closed, deleted
+	Status          string      `json:"status"`
+	Title           string      `json:"title"`
+	StartsAt        time.Time   `json:"starts_at"`
+	EndsAt          time.Time   `json:"ends_at"`
+	PerUserLimit    int64       `json:"per_user_limit"`
+	LimitRule       string      `json:"limit_rule"` // live, ever_paid
+	HoldSeconds     int64       `json:"hold_seconds"`
+	MaxUnpaidHolds  int64       `json:"max_unpaid_holds"` // 0: no cap
+	CoolDownSeconds int64       `json:"cool_down_seconds"`
+	Currency        string      `json:"currency"`
+	Terms           int64       `json:"terms"`
+	Path            string      `json:"path"`
+	Epoch           int64       `json:"epoch"`
+	Items           []AdminItem `json:"items"`
+	CreatedAt       time.Time   `json:"created_at"`
+	UpdatedAt       time.Time   `json:"updated_at"`
+}
+
+// AdminItem is one SKU as an operator sees it: Left = max(0, Stock − Sold).
+type AdminItem struct {
+	SKU   string `json:"item"`
+	Title string `json:"title"`
+	Price int64  `json:"price"`
+	Stock int64  `json:"stock"`
+	Sold  int64  `json:"sold"` // held by reserved and paid orders
+	Left  int64  `json:"left"`
+}
+
+// NewSale is what creates a sale. Zero LimitRule, HoldSeconds, MaxUnpaidHolds
+// and CoolDownSeconds (nil pointers) take the documented defaults.
+type NewSale struct {
+	ID              string    `json:"sale"`
+	Title           string    `json:"title,omitempty"`
+	StartsAt        string    `json:"starts_at"` // RFC 3339 with offset, or a local time with TimeZone
+	EndsAt          string    `json:"ends_at"`
+	TimeZone        string    `json:"time_zone,omitempty"` // IANA zone for times without offset
+	PerUserLimit    int64     `json:"per_user_limit"`
+	LimitRule       string    `json:"limit_rule,omitempty"`        // default live
+	HoldSeconds     *int64    `json:"hold_seconds,omitempty"`      // default 300
+	MaxUnpaidHolds  *int64    `json:"max_unpaid_holds,omitempty"`  // default 2; 0 is no cap
+	CoolDownSeconds *int64    `json:"cool_down_seconds,omitempty"` // default 600
+	Currency        string    `json:"currency"`
+	Items           []NewItem `json:"items"`
+}
+
+// NewItem is an item of a NewSale.
+type NewItem struct {
+	SKU   string `json:"item"`
+	Title string `json:"title,omitempty"`
+	Price int64  `json:"price"`
+	Stock int64  `json:"stock"`
+}
+
+// SalePatch changes rules of a sale; what is left out stays. Stock is changed by
+// Restock only, so that a form read minutes ago cannot put back old stock.
+type SalePatch struct {
+	Title           *string     `json:"title,omitempty"`
+	StartsAt        *string     `json:"starts_at,omitempty"`
+	EndsAt          *string     `json:"ends_at,omitempty"`
+	TimeZone        *string     `json:"time_zone,omitempty"`
+	PerUserLimit    *int64      `json:"per_user_limit,omitempty"`
+	LimitRule       *string     `json:"limit_rule,omitempty"`
+	HoldSeconds     *int64      `json:"hold_seconds,omitempty"`
+	MaxUnpaidHolds  *int64      `json:"max_unpaid_holds,omitempty"`
+	CoolDownSeconds *int64      `json:"cool_down_seconds,omitempty"`
+	Currency        *string     `json:"currency,omitempty"`
+	Items           []ItemPatch `json:"items,omitempty"`
+}
+
+// ItemPatch changes title or price of one item.
+type ItemPatch struct {
+	SKU   string  `json:"item"`
+	Title *string `json:"title,omitempty"`
+	Price *int64  `json:"price,omitempty"`
+}
+
+// Restock changes the stock of one item: exactly one of Add and Stock.
+type Restock struct {
+	SKU   string `json:"item,omitempty"` // may be left out for the only item
+	Add   *int64 `json:"add,omitempty"`
+	Stock *int64 `json:"stock,omitempty"`
+}
+
+// Attempt is the body of a buy.
+type Attempt struct {
+	SKU            string `json:"item,omitempty"` // may be left out for the only item
+	Quantity       int64  `json:"quantity"`
+	ExpectedAmount *int64 `json:"expected_amount,omitempty"` // refuse other terms with terms_changed
+	Currency       string `json:"currency,omitempty"`        // goes with expected_amount
+	OnBehalfOf     string `json:"on_behalf_of,omitempty"`    // shop keys only: the buyer
+	ClientIP       string `json:"client_ip,omitempty"`       // shop keys only: the buyer's address
+}
+
+// Order is a buyer's order. User and PaymentID are shown to API keys only.
+type Order struct {
+	ID         string     `json:"order"`
+	Sale       string     `json:"sale"`
+	SKU        string     `json:"item"`
+	Quantity   int64      `json:"quantity"`
+	Amount     int64      `json:"amount"`
+	Currency   string     `json:"currency"`
+	State      string     `json:"state"` // reserved, paid, cancelled, expired, rejected, refunded
+	ReservedAt time.Time  `json:"reserved_at"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
+	EndedAt    *time.Time `json:"ended_at,omitempty"`
+	Replaces   string     `json:"replaces,omitempty"`
+	ReplacedBy string     `json:"replaced_by,omitempty"`
+	User       string     `json:"user,omitempty"`
+	PaymentID  string     `json:"payment_id,omitempty"`
+}
+
+// Payment is the body of a payment notice.
+type Payment struct {
+	ID       string `json:"payment_id"`
+	Status   string `json:"status"` // succeeded, failed
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
+}
+
+// PaymentResult says what became of a payment. Order is the order as it is now;
+// where a late payment bore a new order, that one.
+type PaymentResult struct {
+	Outcome string `json:"outcome"` // paid, already_paid, recorded, refund_required
+	Order   Order  `json:"order"`
+}
+
+// RefundRequest is the body of a refund. Restock puts the units up again.
+type RefundRequest struct {
+	Restock bool `json:"restock"`
+}
+
+// Refund is a record of a captured charge that must go back.
+type Refund struct {
+	ID        string     `json:"refund"`
+	PaymentID string     `json:"payment_id"`
+	Order     string     `json:"order"`
+	Amount    int64      `json:"amount"`
+	Currency  string     `json:"currency"`
+	Reason    string     `json:"reason"` // amount_mismatch, duplicate, late, refunded
+	State     string     `json:"state"`  // required, done
+	CreatedAt time.Time  `json:"created_at"`
+	DoneAt    *time.Time `json:"done_at,omitempty"`
+}
+
+// Page is a piece of a listing. Next, if not empty, continues it as ?after=.
+type Page[T any] struct {
+	Data []T    `json:"data"`
+	Next string `json:"next,omitempty"`
+}
+
+// Problem is the body of every error (RFC 9457, application/problem+json).
+type Problem struct {
+	Type   string `json:"type"` // about:blank
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Code   string `json:"code"` // stable; branch on this
+	Detail string `json:"detail,omitempty"`
+	Hint   string `json:"hint,omitempty"`
+	Field  string `json:"field,omitempty"`
+
+	Available *int64     `json:"available,omitempty"` // insufficient: what may still be had
+	StartsAt  *time.Time `json:"starts_at,omitempty"` // not_started
+	RetryAt   *time.Time `json:"retry_at,omitempty"`  // cool_down
+	Orders    []Order    `json:"orders,omitempty"`    // limit_reached: the buyer's orders in the sale
+}
