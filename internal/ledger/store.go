@@ -78,6 +78,9 @@ type Reader interface {
 	SaleBySlug(ctx context.Context, slug string) (Record, error)
 	SaleByNumber(ctx context.Context, n sale.Number) (Record, error)
 	ListSales(ctx context.Context, after sale.Number, limit int) ([]Record, error)
+	// SaleNumbers returns the number of every sale there ever was, ascending,
+	// deleted ones included: an audit must not overlook what was put away.
+	SaleNumbers(ctx context.Context) ([]sale.Number, error)
 	TermsOf(ctx context.Context, n sale.Number) ([]Terms, error)
 
 	// OrdersByID returns those of the orders that exist.
