@@ -158,8 +158,9 @@ type Changes struct {
 	NewTerms *Terms
 }
 
-// OrderChange inserts After (From empty) or moves the stored order to After.
-// Guard: From is the stored state, and no row is there on insert.
+// OrderChange inserts After (From is Queued, the state without a row) or moves
+// the stored order to After. Guard: From is the stored state, and no row is
+// there on insert.
 type OrderChange struct {
 	From  sale.OrderState
 	After sale.Order
