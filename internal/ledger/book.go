@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ func (b *Book) onSale(ctx context.Context, lock func(Tx) (Record, error), work f
 			return err
 		}
 		d := newDesk(rec, tx.Now())
-		if err := work(tx, d); err != nil {
+		if err = work(tx, d); err != nil {
 			return err
 		}
 		c, err := d.changes()
@@ -109,9 +110,7 @@ func (d *desk) loadHolders(ctx context.Context, r Reader, users []string) error 
 	if err != nil {
 		return err
 	}
-	for user, h := range holders {
-		d.holders[user] = h
-	}
+	maps.Copy(d.holders, holders)
 	return nil
 }
 
@@ -207,13 +206,16 @@ func (b *Book) Cancel(ctx context.Context, id sale.OrderID, user string) (sale.O
 }
 
 // Refund implements Orders.
-func (b *Book) Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error) {
+func (b *Book) Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error) { //nolint:revive // restock is the shop's own choice, carried through
 	return b.onOrder(ctx, id, func(d *desk, o sale.Order) error {
 		switch o.State {
 		case sale.Refunded:
 			return nil
 		case sale.Paid:
-			return d.refund(o, restock)
+			if err := d.refund(o); err != nil || restock {
+				return err
+			}
+			return d.writeOff(o)
 		case sale.Queued, sale.Reserved, sale.Cancelled, sale.Expired, sale.Rejected:
 		}
 		return sale.IllegalState("a "+string(o.State)+" order cannot be refunded", "only a paid order can")
@@ -341,9 +343,9 @@ func (b *Book) RefundDone(ctx context.Context, id sale.RefundID) (sale.Refund, e
 	}
 	var after sale.Refund
 	err = b.onSale(ctx, byNumber(ctx, before.Order.Sale()), func(tx Tx, d *desk) error {
-		r, err := tx.Refund(ctx, id)
-		if err != nil {
-			return err
+		r, loadErr := tx.Refund(ctx, id)
+		if loadErr != nil {
+			return loadErr
 		}
 		if r.State == sale.RefundRequired {
 			r.State, r.DoneAt = sale.RefundDone, d.now

@@ -211,9 +211,8 @@ func (d *desk) release(o sale.Order, to sale.OrderState) error {
 	return nil
 }
 
-// refund ends a paid order. Without restock the units leave the stock too, as an
-// act on the sale of its own.
-func (d *desk) refund(o sale.Order, restock bool) error {
+// refund ends a paid order; its units are free again.
+func (d *desk) refund(o sale.Order) error {
 	item, err := d.rec.Item(o.SKU)
 	if err != nil {
 		return err
@@ -228,13 +227,21 @@ func (d *desk) refund(o sale.Order, restock bool) error {
 	if o.PaymentID != "" {
 		d.owe(sale.Payment{ID: o.PaymentID, Order: o.ID, Amount: o.Amount, Currency: o.Currency}, sale.ReasonRefunded)
 	}
-	if !restock {
-		next := d.rec.Clone()
-		next.Items[item].Stock -= o.Quantity
-		next.Version++
-		next.UpdatedAt = d.now
-		d.revise(&next, sale.ActionRestock)
+	return nil
+}
+
+// writeOff takes the units of a refunded order out of the stock, as an act on
+// the sale of its own.
+func (d *desk) writeOff(o sale.Order) error {
+	item, err := d.rec.Item(o.SKU)
+	if err != nil {
+		return err
 	}
+	next := d.rec.Clone()
+	next.Items[item].Stock -= o.Quantity
+	next.Version++
+	next.UpdatedAt = d.now
+	d.revise(&next, sale.ActionRestock)
 	return nil
 }
 

@@ -62,8 +62,8 @@ func (e *Entry) ChainHash(prev [32]byte) [32]byte {
 	buf = append(buf, prev[:]...)
 	buf = binary.BigEndian.AppendUint32(buf, uint32(e.Sale))
 	buf = binary.BigEndian.AppendUint64(buf, e.Seq)
-	buf = binary.BigEndian.AppendUint64(buf, uint64(e.At.UnixMilli())) //nolint:gosec // two's complement is the definition
-	buf = binary.BigEndian.AppendUint32(buf, uint32(len(e.Kind)))      //nolint:gosec // short
+	buf = binary.BigEndian.AppendUint64(buf, uint64(e.At.UnixMilli()))
+	buf = binary.BigEndian.AppendUint32(buf, uint32(len(e.Kind))) //nolint:gosec // short
 	buf = append(buf, e.Kind...)
 	buf = append(buf, e.Order[:]...)
 	buf = binary.BigEndian.AppendUint32(buf, uint32(len(e.Body))) //nolint:gosec // a few KiB at most

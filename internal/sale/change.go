@@ -2,6 +2,7 @@ package sale
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -103,11 +104,9 @@ func (s *Sale) act(c Change) error {
 }
 
 func (s *Sale) move(to State, from ...State) error {
-	for _, f := range from {
-		if s.State == f {
-			s.State = to
-			return nil
-		}
+	if slices.Contains(from, s.State) {
+		s.State = to
+		return nil
 	}
 	return IllegalState(fmt.Sprintf("a %s sale cannot become %s", s.State, to), fmt.Sprintf("that is possible from: %v", from))
 }

@@ -69,15 +69,14 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Is reports equality of codes, so that errors.Is works against a bare code.
 func (e *Error) Is(target error) bool {
-	var other *Error
-	return errors.As(target, &other) && other.Code == e.Code
+	other, ok := errors.AsType[*Error](target)
+	return ok && other.Code == e.Code
 }
 
 // CodeOf returns the code of err, or CodeUnavailable for any error that has
 // none: what we cannot name is infrastructure trouble, never a business answer.
 func CodeOf(err error) Code {
-	var coded *Error
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*Error](err); ok {
 		return coded.Code
 	}
 	return CodeUnavailable
@@ -97,7 +96,7 @@ func InvalidQuantity(limit int64) *Error {
 }
 
 // SaleNotFound returns the error for an unknown, draft or deleted sale.
-func SaleNotFound() *Error {
+func SaleNotFound() *Error { //nolint:revive // NotFound alone would not say of what, as its siblings do
 	return &Error{Code: CodeSaleNotFound, Message: "there is no such sale", Hint: "check the sale's id; a draft is not visible to buyers"}
 }
 

@@ -82,7 +82,7 @@ type Item struct {
 }
 
 // Left returns the units that nobody holds, never below zero.
-func (i Item) Left() int64 { return max(0, i.Stock-i.Sold) }
+func (i *Item) Left() int64 { return max(0, i.Stock-i.Sold) }
 
 // Sale is a window in which the units of some items are sold, with a limit per
 // buyer and a hold time. Values are snapshots; change happens in the ledger.
@@ -172,7 +172,7 @@ func (s *Sale) Check() error {
 	if err := CheckSlug(s.Slug); err != nil {
 		return err
 	}
-	if err := s.Rules.check(); err != nil {
+	if err := s.checkRules(); err != nil {
 		return err
 	}
 	if len(s.Items) == 0 || len(s.Items) > MaxItems {
@@ -191,7 +191,7 @@ func (s *Sale) Check() error {
 	return nil
 }
 
-func (r *Rules) check() error {
+func (r *Rules) checkRules() error {
 	switch {
 	case r.StartsAt.IsZero():
 		return Invalid("starts_at", "the start is missing", "send an instant with offset, such as 2026-11-27T10:00:00+01:00")

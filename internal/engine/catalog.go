@@ -1,0 +1,293 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// View is a sale as it was read at one instant. It never changes: a sale that
+// has changed is another pointer, so a pointer may key what is derived from it.
+type View struct {
+	sale.Sale
+	ReadAt time.Time // the ledger's clock
+}
+
+// catalog caches sales by slug. A sale is read again in the background when it
+// is older than the refresh time, at once after a change by this process, and
+// is shown stale for a few seconds while the ledger fails.
+type catalog struct {
+	ledger ledger.Ledger
+	opts   Options
+	calls  *sync.WaitGroup
+
+	mu      sync.RWMutex
+	offset  time.Duration // ledger's clock − ours
+	sales   map[string]*cached[*View]
+	missing map[string]time.Time // slugs known not to exist, until when (our clock)
+	all     cached[[]*View]
+}
+
+const (
+	// maxMissing bounds the memory of slugs that do not exist; beyond it the
+	// whole memory is dropped, which costs one read per slug asked for again.
+	maxMissing  = 1024
+	missingLife = time.Second
+	// maxCached bounds the cached sales in the same way.
+	maxCached = 4096
+	pageSize  = 1000
+)
+
+func newCatalog(l ledger.Ledger, o Options, calls *sync.WaitGroup) *catalog {
+	return &catalog{
+		ledger: l, opts: o, calls: calls,
+		sales: make(map[string]*cached[*View]), missing: make(map[string]time.Time),
+	}
+}
+
+func (c *catalog) now() time.Time {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.opts.Clock().Add(c.offset)
+}
+
+// get returns the sale with this slug, drafts included.
+func (c *catalog) get(ctx context.Context, slug string) (*View, error) {
+	if err := sale.CheckSlug(slug); err != nil {
+		return nil, sale.SaleNotFound()
+	}
+	entry, missing := c.entry(slug)
+	if missing {
+		return nil, sale.SaleNotFound()
+	}
+	v, err := entry.get(ctx, c, func(ctx context.Context) (*View, error) { return c.read(ctx, slug) })
+	if err != nil && sale.CodeOf(err) == sale.CodeSaleNotFound {
+		c.forget(slug, entry)
+	}
+	return v, infrastructure(err)
+}
+
+// list returns the visible sales.
+func (c *catalog) list(ctx context.Context) ([]*View, error) {
+	views, err := c.all.get(ctx, c, c.readAll)
+	return views, infrastructure(err)
+}
+
+// peek returns what is cached for a slug, however old, or nil.
+func (c *catalog) peek(slug string) *View {
+	c.mu.RLock()
+	entry := c.sales[slug]
+	c.mu.RUnlock()
+	if entry == nil {
+		return nil
+	}
+	return entry.peek()
+}
+
+func (c *catalog) entry(slug string) (entry *cached[*View], missing bool) {
+	c.mu.RLock()
+	entry = c.sales[slug]
+	until, gone := c.missing[slug]
+	c.mu.RUnlock()
+	if entry != nil {
+		return entry, false
+	}
+	if gone && c.opts.Clock().Before(until) {
+		return nil, true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if entry = c.sales[slug]; entry == nil {
+		if len(c.sales) >= maxCached {
+			clear(c.sales)
+		}
+		entry = &cached[*View]{}
+		c.sales[slug] = entry
+	}
+	return entry, false
+}
+
+func (c *catalog) forget(slug string, entry *cached[*View]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sales[slug] == entry {
+		delete(c.sales, slug)
+	}
+	if len(c.missing) >= maxMissing {
+		clear(c.missing)
+	}
+	c.missing[slug] = c.opts.Clock().Add(missingLife)
+}
+
+// changed makes the next get of the sale, and of the list, wait for a fresh
+// read; slugs believed missing may exist now.
+func (c *catalog) changed(n sale.Number) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.missing)
+	c.all.void()
+	for _, entry := range c.sales {
+		if v := entry.peek(); v == nil || v.Number == n {
+			entry.void()
+		}
+	}
+}
+
+// moved has the sale read again in the background at its next get.
+func (c *catalog) moved(n sale.Number) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	c.all.age()
+	for _, entry := range c.sales {
+		if v := entry.peek(); v != nil && v.Number == n {
+			entry.age()
+		}
+	}
+}
+
+func (c *catalog) read(ctx context.Context, slug string) (*View, error) {
+	at, err := c.measure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.ledger.Sale(ctx, slug)
+	if err != nil {
+		return nil, err
+	}
+	return &View{Sale: s, ReadAt: at}, nil
+}
+
+func (c *catalog) readAll(ctx context.Context) ([]*View, error) {
+	at, err := c.measure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	views := []*View{}
+	for after := sale.Number(0); ; {
+		page, err := c.ledger.ListSales(ctx, after, pageSize)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			after = page[i].Number
+			if page[i].Visible() {
+				views = append(views, &View{Sale: page[i], ReadAt: at})
+			}
+		}
+		if len(page) < pageSize {
+			return views, nil
+		}
+	}
+}
+
+// measure relates the ledger's clock to ours and returns the ledger's time.
+func (c *catalog) measure(ctx context.Context) (time.Time, error) {
+	sent := c.opts.Clock()
+	at, err := c.ledger.Now(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	got := c.opts.Clock()
+	middle := sent.Add(got.Sub(sent) / 2)
+	c.mu.Lock()
+	c.offset = at.Sub(middle.Round(0)) // Round drops the monotonic reading: compare wall clocks
+	c.mu.Unlock()
+	return at, nil
+}
+
+// cached is one value that is read again when it is old.
+type cached[T any] struct {
+	mu      sync.Mutex
+	value   T
+	filled  bool
+	at      time.Time // when value was asked for, our clock
+	must    bool      // nobody may see value any more
+	expired bool      // value is to be read again at the next get
+	flight  *flight   // the read under way, nil if none
+}
+
+// flight is one read. A change that arrives meanwhile makes it worthless.
+type flight struct {
+	done     chan struct{}
+	err      error
+	outdated bool
+}
+
+func (e *cached[T]) peek() T {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.value
+}
+
+// age has the value read again at the next get, which may still see it.
+func (e *cached[T]) age() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expired = true
+	if e.flight != nil {
+		e.flight.outdated = true
+	}
+}
+
+// void has the value read again before anybody sees it.
+func (e *cached[T]) void() {
+	e.age()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.must = true
+}
+
+// get returns the value, from a read of its own if need be.
+func (e *cached[T]) get(ctx context.Context, c *catalog, read func(context.Context) (T, error)) (T, error) {
+	for {
+		e.mu.Lock()
+		age := c.opts.Clock().Sub(e.at)
+		usable := e.filled && !e.must && age < staleLimit
+		if usable && !e.expired && age < c.opts.Refresh {
+			defer e.mu.Unlock()
+			return e.value, nil
+		}
+		f := e.flight
+		if f == nil {
+			f = e.start(ctx, c, read)
+		}
+		value := e.value
+		e.mu.Unlock()
+		if usable {
+			return value, nil
+		}
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return value, context.Cause(ctx)
+		}
+		if !f.outdated {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.value, f.err
+		}
+	}
+}
+
+// start begins a read; e.mu is held.
+func (e *cached[T]) start(ctx context.Context, c *catalog, read func(context.Context) (T, error)) *flight {
+	f := &flight{done: make(chan struct{})}
+	e.flight = f
+	asked := c.opts.Clock()
+	c.calls.Go(func() {
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.CallTimeout)
+		defer cancel()
+		value, err := read(own)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.flight, f.err = nil, err
+		if err == nil && !f.outdated {
+			e.value, e.filled, e.at, e.must, e.expired = value, true, asked, false, false
+		}
+		close(f.done)
+	})
+	return f
+}

@@ -1,0 +1,226 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// Options of a sweeper. Zero values take the defaults.
+type Options struct {
+	Interval    time.Duration // pause between sweeps; default 500 ms, so that units sell again within 2 s
+	Batch       int           // orders ended in one transaction; default 256
+	CallTimeout time.Duration // deadline of one ledger call; default 5 s
+	Observer    Observer      // nil: nobody watches
+}
+
+const (
+	defaultInterval    = 500 * time.Millisecond
+	defaultBatch       = 256
+	defaultCallTimeout = 5 * time.Second
+
+	firstPause = 2 * time.Second
+	maxPause   = 5 * time.Minute
+	// maxAside bounds the orders set aside; beyond it the oldest due ones are
+	// tried at every sweep again, which costs time but loses nothing.
+	maxAside = 10_000
+)
+
+// Observer is told how sweeping goes.
+type Observer interface {
+	// Swept reports one sweep: how many holds it ended, how long overdue the
+	// oldest one found was, and how many orders are set aside.
+	Swept(ended int, overdue time.Duration, aside int)
+	// Refused reports an order that the ledger would not end, or, with the zero
+	// id, a sweep that failed as a whole.
+	Refused(id sale.OrderID, err error)
+}
+
+// Sweeper ends overdue holds. It is not safe for concurrent use; run several.
+type Sweeper struct {
+	ledger ledger.Orders
+	opts   Options
+	aside  map[sale.OrderID]pause
+}
+
+type pause struct {
+	until time.Time
+	next  time.Duration
+}
+
+// New returns a sweeper over a ledger.
+func New(l ledger.Orders, o Options) *Sweeper {
+	if o.Interval <= 0 {
+		o.Interval = defaultInterval
+	}
+	if o.Batch <= 0 {
+		o.Batch = defaultBatch
+	}
+	if o.CallTimeout <= 0 {
+		o.CallTimeout = defaultCallTimeout
+	}
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	return &Sweeper{ledger: l, opts: o, aside: make(map[sale.OrderID]pause)}
+}
+
+type nobody struct{}
+
+func (nobody) Swept(int, time.Duration, int) {}
+func (nobody) Refused(sale.OrderID, error)   {}
+
+// Run sweeps until ctx ends, and returns nil then. A sweep under way is
+// finished or rolled back.
+func (s *Sweeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(s.opts.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			s.Sweep(ctx, now)
+		}
+	}
+}
+
+// Sweep ends every hold that is over, page by page, and returns how many. now
+// is any steady clock; it only paces the orders set aside.
+func (s *Sweeper) Sweep(ctx context.Context, now time.Time) int {
+	ended, overdue := 0, time.Duration(0)
+	for ctx.Err() == nil {
+		page, n, err := s.page(ctx, now)
+		ended += n
+		overdue = max(overdue, page.overdue)
+		if err != nil {
+			s.opts.Observer.Refused(sale.OrderID{}, err)
+			break
+		}
+		if !page.full {
+			break
+		}
+	}
+	s.opts.Observer.Swept(ended, overdue, len(s.aside))
+	return ended
+}
+
+type pageInfo struct {
+	overdue time.Duration
+	full    bool
+}
+
+// page ends one page of due holds. Orders set aside are skipped without eating
+// into the page.
+func (s *Sweeper) page(ctx context.Context, now time.Time) (pageInfo, int, error) {
+	limit := s.opts.Batch + len(s.aside)
+	call, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
+	defer cancel()
+	due, err := s.ledger.Due(call, limit)
+	if err != nil {
+		return pageInfo{}, 0, err
+	}
+	info := pageInfo{overdue: due.Overdue, full: len(due.IDs) == limit}
+	ended, tried := 0, 0
+	for _, group := range bySale(s.ready(due.IDs, now)) {
+		tried += len(group)
+		n, err := s.end(ctx, group, now)
+		ended += n
+		if err != nil {
+			return info, ended, err
+		}
+	}
+	// A page that moved nothing would come back the same.
+	info.full = info.full && tried > 0 && ended > 0
+	return info, ended, nil
+}
+
+// ready returns the orders that are not set aside at now, and forgets those
+// aside that are not due any more.
+func (s *Sweeper) ready(ids []sale.OrderID, now time.Time) []sale.OrderID {
+	seen := make(map[sale.OrderID]bool, len(ids))
+	out := make([]sale.OrderID, 0, len(ids))
+	for _, id := range ids {
+		seen[id] = true
+		if p, aside := s.aside[id]; !aside || !now.Before(p.until) {
+			out = append(out, id)
+		}
+	}
+	for id := range s.aside {
+		if !seen[id] {
+			delete(s.aside, id)
+		}
+	}
+	return out
+}
+
+func bySale(ids []sale.OrderID) map[sale.Number][]sale.OrderID {
+	groups := make(map[sale.Number][]sale.OrderID)
+	for _, id := range ids {
+		groups[id.Sale()] = append(groups[id.Sale()], id)
+	}
+	return groups
+}
+
+// end ends the holds of one sale. Orders that the ledger refuses are found by
+// halving and set aside; only infrastructure trouble is an error.
+func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, now time.Time) (int, error) {
+	n, err := s.expire(ctx, ids)
+	if err == nil {
+		return n, nil
+	}
+	if !refusal(err) {
+		return 0, err
+	}
+	ended := 0
+	var trouble error
+	ledger.Bisect(len(ids), func(from, to int) error {
+		n, err := s.expire(ctx, ids[from:to])
+		ended += n
+		return err
+	}, func(i int, err error) {
+		if !refusal(err) {
+			trouble = err
+			return
+		}
+		s.setAside(ids[i], now)
+		s.opts.Observer.Refused(ids[i], err)
+	})
+	return ended, trouble
+}
+
+// refusal reports whether the ledger refused a row, or knows no such sale, as
+// against being unable to answer.
+func refusal(err error) bool {
+	if errors.Is(err, ledger.ErrConstraint) {
+		return true
+	}
+	_, coded := errors.AsType[*sale.Error](err)
+	return coded
+}
+
+func (s *Sweeper) expire(ctx context.Context, ids []sale.OrderID) (int, error) {
+	call, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
+	defer cancel()
+	n, err := s.ledger.Expire(call, ids)
+	if err != nil && refusal(err) {
+		return 0, errors.Join(ledger.ErrConstraint, err)
+	}
+	return n, err
+}
+
+func (s *Sweeper) setAside(id sale.OrderID, now time.Time) {
+	p, known := s.aside[id]
+	if !known {
+		if len(s.aside) >= maxAside {
+			return
+		}
+		p.next = firstPause
+	}
+	p.until = now.Add(p.next)
+	p.next = min(2*p.next, maxPause)
+	s.aside[id] = p
+}
