@@ -1,0 +1,52 @@
+package auth
+
+import (
+	"context"
+	"strings"
+
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// Auth tells who sent a request.
+type Auth struct {
+	tokens *Verifier
+	keys   *KeyRing
+}
+
+// New returns an Auth that accepts buyers' tokens and API keys. Either may be
+// nil: then nobody gets in that way.
+func New(tokens *Verifier, keys *KeyRing) *Auth { return &Auth{tokens: tokens, keys: keys} }
+
+// Close lets the caches go.
+func (a *Auth) Close() {
+	if a.tokens != nil {
+		a.tokens.Close()
+	}
+	if a.keys != nil {
+		a.keys.Close()
+	}
+}
+
+const scheme = "bearer "
+
+// Authenticate returns who the values of the Authorization header stand for:
+// CodeUnauthenticated for none, several or wrong ones, CodeUnavailable if it
+// cannot be found out now.
+func (a *Auth) Authenticate(ctx context.Context, header []string) (*Principal, error) {
+	if len(header) != 1 || len(header[0]) <= len(scheme) || !strings.EqualFold(header[0][:len(scheme)], scheme) {
+		return nil, Unauthenticated()
+	}
+	credential := header[0][len(scheme):]
+	switch {
+	case isAPIKey(credential) && a.keys != nil:
+		return a.keys.Verify(ctx, credential)
+	case !isAPIKey(credential) && a.tokens != nil:
+		return a.tokens.Verify(ctx, credential)
+	}
+	return nil, Unauthenticated()
+}
+
+// Forbidden returns the error for a caller who is known but may not do this.
+func Forbidden(hint string) *sale.Error {
+	return &sale.Error{Code: sale.CodeForbidden, Message: "these credentials do not allow this", Hint: hint}
+}
