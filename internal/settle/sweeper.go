@@ -26,7 +26,7 @@ const (
 	maxPause   = 5 * time.Minute
 	// maxAside bounds the orders set aside; beyond it the oldest due ones are
 	// tried at every sweep again, which costs time but loses nothing.
-	maxAside = 10_000
+	maxAside = 200_000
 )
 
 // Observer is told how sweeping goes.
@@ -124,17 +124,15 @@ func (s *Sweeper) page(ctx context.Context, now time.Time) (pageInfo, int, error
 		return pageInfo{}, 0, err
 	}
 	info := pageInfo{overdue: due.Overdue, full: len(due.IDs) == limit}
-	ended, tried := 0, 0
+	ended := 0
 	for _, group := range bySale(s.ready(due.IDs, now)) {
-		tried += len(group)
 		n, err := s.end(ctx, group, now)
 		ended += n
 		if err != nil {
 			return info, ended, err
 		}
 	}
-	// A page that moved nothing would come back the same.
-	info.full = info.full && tried > 0 && ended > 0
+	info.full = info.full && ended > 0 // a page that moved nothing would come back the same
 	return info, ended, nil
 }
 
@@ -166,30 +164,30 @@ func bySale(ids []sale.OrderID) map[sale.Number][]sale.OrderID {
 }
 
 // end ends the holds of one sale. Orders that the ledger refuses are found by
-// halving and set aside; only infrastructure trouble is an error.
+// halving and set aside; a sale that cannot be worked on at all is set aside
+// whole, so that it never stops the others. Only the end of ctx is an error.
 func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, now time.Time) (int, error) {
-	n, err := s.expire(ctx, ids)
+	ended, err := s.expire(ctx, ids)
 	if err == nil {
-		return n, nil
+		return ended, nil
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
 	}
 	if !refusal(err) {
-		return 0, err
+		s.setAside(ids, now, err)
+		return 0, nil
 	}
-	ended := 0
-	var trouble error
 	ledger.Bisect(len(ids), func(from, to int) error {
 		n, err := s.expire(ctx, ids[from:to])
 		ended += n
 		return err
 	}, func(i int, err error) {
-		if !refusal(err) {
-			trouble = err
-			return
+		if ctx.Err() == nil {
+			s.setAside(ids[i:i+1], now, err)
 		}
-		s.setAside(ids[i], now)
-		s.opts.Observer.Refused(ids[i], err)
 	})
-	return ended, trouble
+	return ended, ctx.Err()
 }
 
 // refusal reports whether the ledger refused a row, or knows no such sale, as
@@ -212,15 +210,18 @@ func (s *Sweeper) expire(ctx context.Context, ids []sale.OrderID) (int, error) {
 	return n, err
 }
 
-func (s *Sweeper) setAside(id sale.OrderID, now time.Time) {
-	p, known := s.aside[id]
-	if !known {
-		if len(s.aside) >= maxAside {
-			return
+func (s *Sweeper) setAside(ids []sale.OrderID, now time.Time, why error) {
+	s.opts.Observer.Refused(ids[0], why)
+	for _, id := range ids {
+		p, known := s.aside[id]
+		if !known {
+			if len(s.aside) >= maxAside {
+				return
+			}
+			p.next = firstPause
 		}
-		p.next = firstPause
+		p.until = now.Add(p.next)
+		p.next = min(2*p.next, maxPause)
+		s.aside[id] = p
 	}
-	p.until = now.Add(p.next)
-	p.next = min(2*p.next, maxPause)
-	s.aside[id] = p
 }
