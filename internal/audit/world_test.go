@@ -1,0 +1,300 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/ledger/ledgertest"
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// world is the facts of one sale, taken out of a ledger so that a test can
+// break exactly one of them.
+type world struct {
+	facts     saleFacts
+	termsRows []ledger.Terms
+	entries   []ledger.Entry
+	orders    []sale.Order
+	refunds   []sale.Refund
+	payments  []ledger.PaymentRow
+	holders   []ledger.Holder
+}
+
+var _ sink = (*world)(nil)
+
+func (w *world) open(f saleFacts) error     { w.facts = f; return nil }
+func (w *world) terms(t ledger.Terms) error { w.termsRows = append(w.termsRows, t); return nil }
+func (w *world) row(e *ledger.Entry) error  { w.entries = append(w.entries, *e); return nil }
+func (w *world) order(o *sale.Order) error  { w.orders = append(w.orders, *o); return nil }
+func (w *world) refund(f *sale.Refund) error {
+	w.refunds = append(w.refunds, *f)
+	return nil
+}
+
+func (w *world) payment(p *ledger.PaymentRow) error {
+	w.payments = append(w.payments, *p)
+	return nil
+}
+func (w *world) holder(h *ledger.Holder) error { w.holders = append(w.holders, *h); return nil }
+
+// pour streams the facts into another sink.
+func (w *world) pour(t testing.TB, to sink) {
+	t.Helper()
+	require.NoError(t, to.open(w.facts))
+	for i := range w.termsRows {
+		require.NoError(t, to.terms(w.termsRows[i]))
+	}
+	for i := range w.entries {
+		require.NoError(t, to.row(&w.entries[i]))
+	}
+	for i := range w.orders {
+		o := w.orders[i]
+		require.NoError(t, to.order(&o))
+	}
+	for i := range w.refunds {
+		require.NoError(t, to.refund(&w.refunds[i]))
+	}
+	for i := range w.payments {
+		require.NoError(t, to.payment(&w.payments[i]))
+	}
+	for i := range w.holders {
+		require.NoError(t, to.holder(&w.holders[i]))
+	}
+}
+
+func (w *world) recount(t testing.TB) SaleReport {
+	t.Helper()
+	c := newRecount(Options{})
+	w.pour(t, c)
+	c.finish()
+	return c.report(ledgerRules())
+}
+
+func (w *world) export(t testing.TB) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	to := newWriter(&out)
+	w.pour(t, to)
+	require.NoError(t, to.close())
+	return out.Bytes()
+}
+
+// brokenRules returns the names of the checks that failed.
+func brokenRules(s *SaleReport) []string {
+	out := []string{}
+	for i := range s.Rules {
+		if s.Rules[i].Broken > 0 {
+			out = append(out, s.Rules[i].Rule)
+		}
+	}
+	return out
+}
+
+// rechain numbers the rows anew and computes every hash again, as a forger
+// with write access would.
+func (w *world) rechain() {
+	var head [32]byte
+	for i := range w.entries {
+		e := &w.entries[i]
+		e.Seq = uint64(i) + 1
+		e.Hash = e.ChainHash(head)
+		head = e.Hash
+	}
+	w.facts.seq, w.facts.head = uint64(len(w.entries)), head
+}
+
+// of returns the order of a user.
+func (w *world) of(t testing.TB, user string) *sale.Order {
+	t.Helper()
+	i := slices.IndexFunc(w.orders, func(o sale.Order) bool { return o.User == user && o.Replaces.IsZero() })
+	require.GreaterOrEqual(t, i, 0, user)
+	return &w.orders[i]
+}
+
+// heir returns the order that replaces the user's.
+func (w *world) heir(t testing.TB, user string) *sale.Order {
+	t.Helper()
+	i := slices.IndexFunc(w.orders, func(o sale.Order) bool { return o.User == user && !o.Replaces.IsZero() })
+	require.GreaterOrEqual(t, i, 0, user)
+	return &w.orders[i]
+}
+
+// charge returns the payment with this id.
+func (w *world) charge(t testing.TB, id string) *ledger.PaymentRow {
+	t.Helper()
+	i := slices.IndexFunc(w.payments, func(p ledger.PaymentRow) bool { return p.ID == id })
+	require.GreaterOrEqual(t, i, 0, id)
+	return &w.payments[i]
+}
+
+// editRows changes the body of every row about an order, from the n-th on.
+func (w *world) editRows(t testing.TB, id sale.OrderID, n int, edit func(*ledger.OrderBody)) {
+	t.Helper()
+	for i := range w.entries {
+		e := &w.entries[i]
+		if e.Order != id || !e.Kind.OfOrder() {
+			continue
+		}
+		if n--; n >= 0 {
+			continue
+		}
+		var b ledger.OrderBody
+		require.NoError(t, json.Unmarshal(e.Body, &b))
+		edit(&b)
+		e.Body = encode(t, b)
+	}
+	w.rechain()
+}
+
+// editSale changes the body of every row about the sale.
+func (w *world) editSale(t testing.TB, edit func(*ledger.SaleBody)) {
+	t.Helper()
+	for i := range w.entries {
+		e := &w.entries[i]
+		if !e.Kind.OfSale() {
+			continue
+		}
+		var b ledger.SaleBody
+		require.NoError(t, json.Unmarshal(e.Body, &b))
+		edit(&b)
+		e.Body = encode(t, b)
+	}
+	w.rechain()
+}
+
+// add appends a row.
+func (w *world) add(t testing.TB, kind ledger.Kind, id sale.OrderID, body any) {
+	t.Helper()
+	last := w.entries[len(w.entries)-1]
+	w.entries = append(w.entries, ledger.Entry{Sale: last.Sale, At: last.At, Kind: kind, Order: id, Body: encode(t, body)})
+	w.rechain()
+}
+
+func encode(t testing.TB, v any) []byte {
+	t.Helper()
+	out, err := json.Marshal(v)
+	require.NoError(t, err)
+	return out
+}
+
+// shop is a ledger with one open sale.
+type shop struct {
+	store *ledgertest.MemStore
+	book  *ledger.Book
+	sale  sale.Sale
+}
+
+const (
+	priced = "shoe"
+	free   = "sticker"
+)
+
+func newShop(t testing.TB) *shop {
+	t.Helper()
+	s := &shop{store: ledgertest.NewMemStore()}
+	s.book = ledger.New(s.store)
+	now, err := s.store.Now(t.Context())
+	require.NoError(t, err)
+	_, err = s.book.CreateSale(t.Context(), sale.Sale{
+		Slug: "summer-drop",
+		Rules: sale.Rules{
+			Title: "Summer drop", StartsAt: now, EndsAt: now.Add(24 * time.Hour), PerUserLimit: 2, LimitRule: sale.LimitLive,
+			Hold: time.Minute, MaxUnpaidHolds: 5, CoolDown: time.Minute, Currency: "EUR",
+		},
+		Items: []sale.Item{{SKU: priced, Stock: 8, Price: 1000}, {SKU: free, Stock: 5}},
+	})
+	require.NoError(t, err)
+	s.change(t, sale.Change{Action: sale.ActionPublish})
+	return s
+}
+
+func (s *shop) change(t testing.TB, c sale.Change) {
+	t.Helper()
+	var err error
+	s.sale, err = s.book.ChangeSale(t.Context(), "summer-drop", 0, c)
+	require.NoError(t, err)
+}
+
+func (s *shop) try(t testing.TB, user, key, sku string, quantity int64) ledger.Result {
+	t.Helper()
+	out, err := s.book.Reserve(t.Context(), ledger.Batch{Sale: s.sale.Number, Epoch: s.sale.Epoch, Attempts: []ledger.Attempt{
+		{ID: s.sale.OrderID(user, key), User: user, SKU: sku, Quantity: quantity},
+	}})
+	require.NoError(t, err)
+	return out.Results[0]
+}
+
+func (s *shop) buy(t testing.TB, user, sku string, quantity int64) sale.Order {
+	t.Helper()
+	r := s.try(t, user, "click", sku, quantity)
+	require.Equal(t, sale.Taken, r.Verdict)
+	return r.Order
+}
+
+func (s *shop) pay(t testing.TB, id string, o *sale.Order, status sale.PaymentStatus) ledger.Paid {
+	t.Helper()
+	paid, err := s.book.Pay(t.Context(), sale.Payment{ID: id, Order: o.ID, Status: status, Amount: o.Amount, Currency: o.Currency})
+	require.NoError(t, err)
+	return paid
+}
+
+// tell tells a story in which everything happens once: see the comments.
+func (s *shop) tell(t testing.TB) {
+	t.Helper()
+	ctx := t.Context()
+	dave := s.buy(t, "dave", priced, 1) // expires, pays late, gets a new order
+	s.store.Advance(time.Minute)
+	_, err := s.book.Expire(ctx, []sale.OrderID{dave.ID})
+	require.NoError(t, err)
+	require.Equal(t, sale.OutcomePaid, s.pay(t, "ch-dave", &dave, sale.PaymentSucceeded).Outcome)
+
+	bob := s.buy(t, "bob", priced, 2) // pays after a failure, and once too often
+	s.pay(t, "ch-bob", &bob, sale.PaymentFailed)
+	s.pay(t, "ch-bob", &bob, sale.PaymentSucceeded)
+	require.Equal(t, sale.OutcomeRefundRequired, s.pay(t, "ch-bob-2", &bob, sale.PaymentSucceeded).Outcome)
+
+	carol := s.buy(t, "carol", priced, 2) // cancels
+	_, err = s.book.Cancel(ctx, carol.ID, "carol")
+	require.NoError(t, err)
+
+	erin := s.buy(t, "erin", priced, 1) // pays and is refunded; the money goes back
+	s.pay(t, "ch-erin", &erin, sale.PaymentSucceeded)
+	_, err = s.book.Refund(ctx, erin.ID, false)
+	require.NoError(t, err)
+	_, err = s.book.RefundDone(ctx, sale.DeriveRefundID("ch-erin"))
+	require.NoError(t, err)
+
+	s.buy(t, "frank", free, 1) // owes nothing
+
+	price := int64(1200)
+	s.change(t, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{Items: []sale.ItemPatch{{SKU: priced, Price: &price}}}})
+	s.change(t, sale.Change{Action: sale.ActionRestock, Restock: sale.Restock{SKU: priced, Add: 3}})
+	s.buy(t, "alice", priced, 1) // waits, under the new terms
+}
+
+// capture takes the sale's facts out of the ledger.
+func (s *shop) capture(t testing.TB) *world {
+	t.Helper()
+	w := &world{}
+	now, err := s.store.Now(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.store.Snapshot(t.Context(), func(r ledger.Reader) error {
+		rec, err := r.SaleByNumber(t.Context(), s.sale.Number)
+		require.NoError(t, err)
+		return feed(t.Context(), r, &rec, now, w)
+	}))
+	return w
+}
+
+func story(t testing.TB) *world {
+	t.Helper()
+	s := newShop(t)
+	s.tell(t)
+	return s.capture(t)
+}
