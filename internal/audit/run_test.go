@@ -32,6 +32,9 @@ func (s *shop) live(t testing.TB, random *rand.Rand, n int) {
 		case what < 12:
 			o := *any()
 			o.Amount += random.Int64N(2) * random.Int64N(2) // now and then a wrong amount
+			if random.IntN(8) == 0 {
+				o.Currency = "USD"
+			}
 			status := sale.PaymentSucceeded
 			if random.IntN(4) == 0 {
 				status = sale.PaymentFailed

@@ -8,17 +8,18 @@ import (
 
 // book decides what becomes of a notice about an order that exists and stores
 // it. A charge that cannot pay exactly this order leaves exactly one refund
-// record; a final order never moves, whatever arrives.
-func (d *desk) book(p sale.Payment, order sale.Order) Paid {
-	row := PaymentRow{Payment: p, Outcome: sale.OutcomeRecorded, At: d.now}
+// record; a final order never moves, whatever arrives. first is when the charge
+// was first heard of.
+func (d *desk) book(p sale.Payment, order sale.Order, first time.Time) Paid {
+	row := PaymentRow{Payment: p, Outcome: sale.OutcomeRecorded, At: first}
 	paid := Paid{Order: order}
 	switch {
 	case p.Status == sale.PaymentFailed, p.Amount == 0 && order.Amount > 0:
 		// Nothing was captured. The hold goes on until its end.
+	case p.Amount == 0: // price zero: born paid, and nothing to give back in any currency
+		row.Outcome = sale.OutcomeAlreadyPaid
 	case p.Amount != order.Amount || p.Currency != order.Currency:
 		row.Outcome = d.back(p, sale.ReasonAmount)
-	case p.Amount == 0: // price zero: born paid
-		row.Outcome = sale.OutcomeAlreadyPaid
 	default:
 		row.Outcome, paid.Order, row.PaidOrder = d.settle(p, order)
 	}
