@@ -134,6 +134,10 @@ func (b *Book) Reserve(ctx context.Context, batch Batch) (Batched, error) {
 	return out, nil
 }
 
+// errForeignID refuses an attempt whose id does not begin with the number of the
+// batch's sale: its order could never be found again.
+var errForeignID = errors.New("ledger: the order's id names another sale")
+
 func (b *Book) reserve(ctx context.Context, batch Batch, out *Batched, results []Result) error {
 	return b.onSale(ctx, byNumber(ctx, batch.Sale), func(tx Tx, d *desk) error {
 		if d.rec.Path != sale.PathDirect || d.rec.Epoch != batch.Epoch {
@@ -153,6 +157,10 @@ func (b *Book) reserve(ctx context.Context, batch Batch, out *Batched, results [
 			return err
 		}
 		for i := range batch.Attempts {
+			if ids[i].Sale() != d.rec.Number {
+				results[i] = Result{Err: errForeignID}
+				continue
+			}
 			results[i] = d.attempt(&batch.Attempts[i])
 		}
 		out.At, out.Version = d.now, d.rec.Version
@@ -239,7 +247,10 @@ func (b *Book) onOrder(ctx context.Context, id sale.OrderID, work func(*desk, sa
 		after = d.orders[id]
 		return nil
 	})
-	return after, orderError(err)
+	if err != nil {
+		return sale.Order{}, orderError(err)
+	}
+	return after, nil
 }
 
 // orderError hides the sale behind an unknown order id.
@@ -263,7 +274,7 @@ func (b *Book) Expire(ctx context.Context, ids []sale.OrderID) (int, error) {
 		}
 		for _, id := range ids {
 			o, found := d.orders[id]
-			if !found || o.State != sale.Reserved || d.now.Before(o.ExpiresAt) {
+			if !found || id.Sale() != d.rec.Number || o.State != sale.Reserved || d.now.Before(o.ExpiresAt) {
 				continue
 			}
 			if err := d.release(o, sale.Expired); err != nil {
@@ -273,7 +284,10 @@ func (b *Book) Expire(ctx context.Context, ids []sale.OrderID) (int, error) {
 		}
 		return nil
 	})
-	return ended, err
+	if err != nil {
+		return 0, err
+	}
+	return ended, nil
 }
 
 // Pay implements Payments.
@@ -298,7 +312,9 @@ func (b *Book) Pay(ctx context.Context, p sale.Payment) (Paid, error) {
 		if err != nil {
 			return err
 		}
+		first := d.now
 		if known {
+			first = row.At
 			if row.Order != p.Order || row.Amount != p.Amount || row.Currency != p.Currency {
 				return &sale.Error{
 					Code: sale.CodePaymentMismatch, Field: "payment_id", Message: "this payment is known with another order, amount or currency",
@@ -313,7 +329,7 @@ func (b *Book) Pay(ctx context.Context, p sale.Payment) (Paid, error) {
 				return nil
 			}
 		}
-		paid = d.book(p, order)
+		paid = d.book(p, order, first)
 		return nil
 	})
 	if err != nil {
@@ -355,5 +371,8 @@ func (b *Book) RefundDone(ctx context.Context, id sale.RefundID) (sale.Refund, e
 		after = r
 		return nil
 	})
-	return after, err
+	if err != nil {
+		return sale.Refund{}, err
+	}
+	return after, nil
 }

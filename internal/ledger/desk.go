@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -34,7 +36,7 @@ func (d *desk) changes() (*Changes, error) {
 	if d.err != nil || len(d.out.Entries) == 0 && len(d.out.Payments) == 0 {
 		return nil, d.err
 	}
-	for user := range d.touched {
+	for _, user := range slices.Sorted(maps.Keys(d.touched)) { // the lock order
 		d.out.Holders = append(d.out.Holders, d.holders[user])
 	}
 	return &d.out, nil

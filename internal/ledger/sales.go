@@ -17,6 +17,7 @@ func (b *Book) CreateSale(ctx context.Context, s sale.Sale) (sale.Sale, error) {
 	s.State, s.Version, s.Terms, s.Epoch, s.Path = sale.Draft, 1, 1, 1, sale.PathDirect
 	s.Key = sale.NewKey()
 	s.StartsAt, s.EndsAt = instant(s.StartsAt), instant(s.EndsAt)
+	s.Hold, s.CoolDown = span(s.Hold), span(s.CoolDown)
 	s.Items = append([]sale.Item(nil), s.Items...)
 	for i := range s.Items {
 		s.Items[i].Sold = 0
@@ -51,8 +52,27 @@ func (b *Book) CreateSale(ctx context.Context, s sale.Sale) (sale.Sale, error) {
 // instant drops what the ledger does not keep: zone and fractions of a millisecond.
 func instant(t time.Time) time.Time { return FromMillis(Millis(t)) }
 
+// span drops fractions of a millisecond.
+func span(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
+
+// kept returns a patch as the ledger can keep it, so that it is judged by what
+// will be written.
+func kept(p sale.Patch) sale.Patch {
+	p.StartsAt, p.EndsAt = through(instant, p.StartsAt), through(instant, p.EndsAt)
+	p.Hold, p.CoolDown = through(span, p.Hold), through(span, p.CoolDown)
+	return p
+}
+
+func through[T any](f func(T) T, v *T) *T {
+	if v == nil {
+		return nil
+	}
+	return new(f(*v))
+}
+
 // ChangeSale implements Sales.
 func (b *Book) ChangeSale(ctx context.Context, slug string, version int64, c sale.Change) (sale.Sale, error) {
+	c.Patch = kept(c.Patch)
 	var after sale.Sale
 	lock := func(tx Tx) (Record, error) { return tx.LockSlug(ctx, slug) }
 	err := b.onSale(ctx, lock, func(tx Tx, d *desk) error {
@@ -75,12 +95,14 @@ func (b *Book) ChangeSale(ctx context.Context, slug string, version int64, c sal
 		if err != nil {
 			return err
 		}
-		next.StartsAt, next.EndsAt = instant(next.StartsAt), instant(next.EndsAt)
 		d.revise(&next, c.Action)
 		after = next
 		return nil
 	})
-	return after, err
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	return after, nil
 }
 
 // Sale implements Sales.

@@ -1,0 +1,330 @@
+package ledgertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// Machine leads sales through random lives: batches with repeats, payments of
+// every kind, sweeps, refunds, restocks, changes of every rule, leaps of the
+// clock. After every act the sale is recounted, and every answer is compared
+// with that of a MemStore which lives the same life. checks is the number of
+// lives. On failure rapid prints the shortest life it can find, and its seed.
+func Machine(t *testing.T, open func(t *testing.T) World, checks int) {
+	t.Helper()
+	subject, twin := newWorld(t, open(t)), newWorld(t, MemWorld(t))
+	lives, failing := 0, false
+	rapid.Check(t, func(rt *rapid.T) {
+		if lives++; lives > checks && !failing {
+			return
+		}
+		failing = true // until the end is reached: rapid comes back to shorten the life
+		if lives%10 == 0 {
+			twin = newWorld(t, MemWorld(t)) // it copies everything it ever saw
+		}
+		a, b := newLife(t, subject), newLife(t, twin)
+		for _, o := range rapid.SliceOfN(opGen(), 1, 40).Draw(rt, "life") {
+			said, expected := a.live(o), b.live(o)
+			require.Equal(rt, expected, said, "%+v", o)
+			require.Equal(rt, b.portrait(), a.portrait(), "after %+v", o)
+			require.Empty(rt, a.recount(), "after %+v", o)
+		}
+		failing = false
+	})
+}
+
+const (
+	lifeUsers    = 4
+	lifeKeys     = 4
+	lifePayments = 8
+)
+
+// op is one act of a life. Which members count depends on the verb.
+type op struct {
+	Verb   string
+	Clicks []opClick
+	Slot   int  // an order: user × lifeKeys + key
+	Heir   bool // its replacement instead
+	Charge int
+	Flag   bool
+	N      int64
+}
+
+// opClick is one attempt of a batch.
+type opClick struct {
+	Slot     int
+	Item     int
+	Quantity int64
+}
+
+func opGen() *rapid.Generator[op] {
+	slot := rapid.IntRange(0, lifeUsers*lifeKeys-1)
+	clicks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) opClick {
+		return opClick{
+			Slot: slot.Draw(t, "slot"), Item: rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, "item"),
+			Quantity: rapid.SampledFrom([]int64{1, 1, 1, 2, 2, 3, 0}).Draw(t, "quantity"),
+		}
+	}), 1, 6)
+	verbs := rapid.SampledFrom([]string{
+		"buy", "buy", "buy", "buy", "cancel", "pay", "pay", "underpay", "fail", "sweep", "expire", "refund", "done",
+		"restock", "limit", "rule", "price", "hold", "patience", "pause", "resume", "end", "wait", "wait",
+	})
+	return rapid.Custom(func(t *rapid.T) op {
+		o := op{Verb: verbs.Draw(t, "verb")}
+		switch o.Verb {
+		case "buy":
+			o.Clicks = clicks.Draw(t, "clicks")
+		case "cancel", "expire":
+			o.Slot = slot.Draw(t, "slot")
+		case "pay", "underpay", "fail":
+			o.Slot, o.Charge = slot.Draw(t, "slot"), rapid.IntRange(0, lifePayments-1).Draw(t, "charge")
+			o.Heir = rapid.IntRange(0, 7).Draw(t, "heir") == 0
+		case "refund":
+			o.Slot, o.Flag, o.Heir = slot.Draw(t, "slot"), rapid.Bool().Draw(t, "restock"), rapid.Bool().Draw(t, "heir")
+		case "done":
+			o.Charge = rapid.IntRange(0, lifePayments-1).Draw(t, "charge")
+		case "restock":
+			o.N, o.Flag = rapid.Int64Range(-4, 3).Draw(t, "add"), rapid.Bool().Draw(t, "item")
+		case "limit", "patience":
+			o.N = rapid.Int64Range(0, 4).Draw(t, "n")
+		case "rule", "end":
+			o.Flag = rapid.Bool().Draw(t, "flag")
+		case "price":
+			o.N = rapid.SampledFrom([]int64{0, 1, 100, 2500}).Draw(t, "price")
+		case "hold", "wait":
+			o.N = rapid.SampledFrom([]int64{1, 999, 1000, 1001, 30_000, 60_000, 600_000}).Draw(t, "ms")
+		}
+		return o
+	})
+}
+
+// life is a sale that is led through acts in one world. Its answers hold no
+// order ids and no instants, so that two lives can be compared.
+type life struct {
+	t    *testing.T
+	w    *world
+	sale sale.Sale
+	born time.Time
+}
+
+func newLife(t *testing.T, w *world) *life {
+	t.Helper()
+	s := w.open(t, func(s *sale.Sale) {
+		s.PerUserLimit, s.MaxUnpaidHolds, s.CoolDown, s.Hold = 3, 2, time.Minute, 30*time.Second
+		s.Items = []sale.Item{{SKU: "A", Stock: 5, Price: 100}, {SKU: "B", Stock: 2, Price: 0}}
+	})
+	return &life{t: t, w: w, sale: s, born: w.now(t)}
+}
+
+func slotNames(slot int) (user, key string) {
+	return fmt.Sprint("user-", slot/lifeKeys), fmt.Sprint("key-", slot%lifeKeys)
+}
+
+func (l *life) id(slot int, heir bool) sale.OrderID {
+	user, key := slotNames(slot)
+	id := l.sale.OrderID(user, key)
+	if heir {
+		return sale.ReplacementID(l.sale.Key, user, id)
+	}
+	return id
+}
+
+func (l *life) since(at time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return at.Sub(l.born).String()
+}
+
+func (l *life) told(o *sale.Order) string {
+	return fmt.Sprintf("%s %s×%d %d%s terms %d v%d %s expires %s ended %s", o.User, o.SKU, o.Quantity, o.Amount, o.Currency,
+		o.Terms, o.Version, o.State, l.since(o.ExpiresAt), l.since(o.EndedAt))
+}
+
+// live does one act and returns the answer.
+func (l *life) live(o op) string {
+	ctx := l.t.Context()
+	switch o.Verb {
+	case "buy":
+		return l.buy(ctx, o.Clicks)
+	case "cancel":
+		user, _ := slotNames(o.Slot)
+		after, err := l.w.ledger.Cancel(ctx, l.id(o.Slot, false), user)
+		return l.answer(l.told(&after), err)
+	case "pay", "underpay", "fail":
+		return l.pay(ctx, o)
+	case "sweep":
+		return l.sweep(ctx)
+	case "expire":
+		n, err := l.w.ledger.Expire(ctx, []sale.OrderID{l.id(o.Slot, false)})
+		return l.answer(fmt.Sprint(n), err)
+	case "refund":
+		after, err := l.w.ledger.Refund(ctx, l.id(o.Slot, o.Heir), o.Flag)
+		return l.answer(l.told(&after), err)
+	case "done":
+		r, err := l.w.ledger.RefundDone(ctx, sale.DeriveRefundID(l.charge(o.Charge)))
+		return l.answer(fmt.Sprint(r.Amount, r.Currency, r.Reason, r.State, l.since(r.DoneAt)), err)
+	case "wait":
+		l.w.Advance(time.Duration(o.N) * time.Millisecond)
+		return ""
+	}
+	after, err := l.w.ledger.ChangeSale(ctx, l.sale.Slug, 0, l.changeOf(o))
+	return l.answer(fmt.Sprintf("%s v%d terms %d %+v", after.State, after.Version, after.Terms, after.Items), err)
+}
+
+// answer says what went well, or the code of the refusal.
+func (l *life) answer(said string, err error) string {
+	if err == nil {
+		return said
+	}
+	require.NotEqual(l.t, sale.CodeUnavailable, sale.CodeOf(err), "%v", err)
+	return string(sale.CodeOf(err))
+}
+
+func (l *life) buy(ctx context.Context, clicks []opClick) string {
+	b := ledger.Batch{Sale: l.sale.Number, Epoch: l.sale.Epoch}
+	for _, c := range clicks {
+		user, key := slotNames(c.Slot)
+		b.Attempts = append(b.Attempts, ledger.Attempt{
+			ID: l.sale.OrderID(user, key), User: user, SKU: []string{"A", "B", "C"}[c.Item], Quantity: c.Quantity,
+		})
+	}
+	out, err := l.w.ledger.Reserve(ctx, b)
+	require.NoError(l.t, err)
+	said := ""
+	for i := range out.Results {
+		r := &out.Results[i]
+		require.NoError(l.t, r.Err)
+		said += fmt.Sprintf("%s left %d retry %s: %s\n", r.Verdict, r.Left, l.since(r.RetryAt), l.told(&r.Order))
+	}
+	return said
+}
+
+func (l *life) charge(n int) string { return fmt.Sprint("charge-", l.sale.Number, "-", n) }
+
+func (l *life) pay(ctx context.Context, o op) string {
+	p := sale.Payment{ID: l.charge(o.Charge), Order: l.id(o.Slot, o.Heir), Status: sale.PaymentSucceeded, Amount: 1, Currency: "EUR"}
+	if order, err := l.w.ledger.Order(ctx, p.Order); err == nil {
+		p.Amount = order.Amount
+	}
+	switch o.Verb {
+	case "underpay":
+		p.Amount = max(0, p.Amount-1)
+	case "fail":
+		p.Status = sale.PaymentFailed
+	}
+	paid, err := l.w.ledger.Pay(ctx, p)
+	return l.answer(string(paid.Outcome)+" "+l.told(&paid.Order), err)
+}
+
+func (l *life) sweep(ctx context.Context) string {
+	due, err := l.w.ledger.Due(ctx, 100)
+	require.NoError(l.t, err)
+	var mine []sale.OrderID // holds of earlier lives wait in the same world
+	for _, id := range due.IDs {
+		if id.Sale() == l.sale.Number {
+			mine = append(mine, id)
+		}
+	}
+	n, err := l.w.ledger.Expire(ctx, mine)
+	require.NoError(l.t, err)
+	require.Len(l.t, mine, n)
+	return fmt.Sprint(n)
+}
+
+func (l *life) changeOf(o op) sale.Change {
+	c := sale.Change{Action: sale.ActionUpdate}
+	switch o.Verb {
+	case "restock":
+		sku := "A"
+		if o.Flag {
+			sku = "B"
+		}
+		return sale.Change{Action: sale.ActionRestock, Restock: sale.Restock{SKU: sku, Add: o.N}}
+	case "pause":
+		return sale.Change{Action: sale.ActionPause}
+	case "resume":
+		return sale.Change{Action: sale.ActionResume}
+	case "limit":
+		c.Patch.PerUserLimit = &o.N
+	case "patience":
+		c.Patch.MaxUnpaidHolds = &o.N
+	case "price":
+		c.Patch.Items = []sale.ItemPatch{{SKU: "A", Price: &o.N}}
+	case "hold":
+		c.Patch.Hold = new(time.Duration(o.N) * time.Millisecond)
+	case "rule":
+		c.Patch.LimitRule = new(sale.LimitLive)
+		if o.Flag {
+			c.Patch.LimitRule = new(sale.LimitEverPaid)
+		}
+	case "end":
+		end := l.w.now(l.t)
+		if o.Flag {
+			end = end.Add(24 * time.Hour)
+		}
+		c.Patch.StartsAt, c.Patch.EndsAt = new(l.born.Add(-time.Hour)), &end
+	}
+	return c
+}
+
+// portrait is the sale, its orders, holders and money as text without ids.
+func (l *life) portrait() string {
+	ctx, said := l.t.Context(), ""
+	require.NoError(l.t, l.w.Store.Snapshot(ctx, func(r ledger.Reader) error {
+		rec, err := r.SaleByNumber(ctx, l.sale.Number)
+		if err != nil {
+			return err
+		}
+		said = fmt.Sprintf("%s v%d terms %d row %d %+v\n", rec.State, rec.Version, rec.Terms, rec.Seq, rec.Items)
+		for slot := range lifeUsers * lifeKeys {
+			ids := []sale.OrderID{l.id(slot, false), l.id(slot, true)}
+			found, err := r.OrdersByID(ctx, ids)
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				if o, ok := found[id]; ok {
+					said += l.told(&o) + "\n"
+				}
+			}
+		}
+		for n := range lifePayments {
+			row, known, err := r.Payment(ctx, l.charge(n))
+			if err != nil {
+				return err
+			}
+			said += fmt.Sprintf("%d %v %s %d %s %s\n", n, known, row.Status, row.Amount, row.Outcome, l.since(row.At))
+		}
+		var holders []string
+		err = r.EachHolder(ctx, l.sale.Number, func(h ledger.Holder) error {
+			holders = append(holders, fmt.Sprintf("%s live %d refunded %d unpaid %d cap %d cool %s\n",
+				h.User, h.Live, h.Refunded, h.Unpaid, h.Cap, l.since(h.CoolUntil)))
+			return nil
+		})
+		slices.Sort(holders) // a store may have them in any order
+		said += strings.Join(holders, "")
+		return err
+	}))
+	return said
+}
+
+func (l *life) recount() []string {
+	var found []string
+	require.NoError(l.t, l.w.Store.Snapshot(l.t.Context(), func(r ledger.Reader) error {
+		var err error
+		found, err = Recount(l.t.Context(), r, l.sale.Number)
+		return err
+	}))
+	return found
+}
