@@ -64,7 +64,7 @@ func BenchmarkRecount(b *testing.B) {
 	before := heap()
 	for b.Loop() {
 		c := newRecount(Options{})
-		w.pour(b, c)
+		w.pour(c)
 		b.StopTimer()
 		b.ReportMetric(float64(heap()-before)/orders, "B/order")
 		b.StartTimer()

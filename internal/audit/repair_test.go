@@ -64,7 +64,7 @@ func TestRepairRestoresAMissingHolder(t *testing.T) {
 	w := story(t)
 	c := newRecount(Options{})
 	w.holders = nil
-	w.pour(t, c)
+	w.pour(c)
 	c.finish()
 	require.Len(t, c.fixes, 5) // all but carol, who counts for nothing
 	for _, h := range c.fixes {

@@ -17,7 +17,7 @@ import (
 type breach struct {
 	name string
 	rule rule
-	do   func(t *testing.T, w *world)
+	do   func(w *world)
 }
 
 func breaches() []breach {
@@ -26,28 +26,28 @@ func breaches() []breach {
 
 func unitBreaches() []breach {
 	return []breach{
-		{"oversold once, restocked later", stockJournal, func(t *testing.T, w *world) {
-			w.editSale(t, func(b *ledger.SaleBody) {
+		{"oversold once, restocked later", stockJournal, func(w *world) {
+			w.editSale(func(b *ledger.SaleBody) {
 				if b.Items[0].Stock < w.facts.body.Items[0].Stock {
 					b.Items[0].Stock = 1
 				}
 			})
 		}},
-		{"stock raised behind the journal's back", stockRows, func(_ *testing.T, w *world) { w.facts.body.Items[0].Stock += 5 }},
-		{"stock cut below what is live", stockRows, func(_ *testing.T, w *world) { w.facts.body.Items[0].Stock = 1 }},
-		{"a unit lost in the counter", soldCounter, func(_ *testing.T, w *world) { w.facts.sold[0]++ }},
-		{"a unit too many to sell", soldCounter, func(_ *testing.T, w *world) { w.facts.sold[1]-- }},
-		{"a hold nobody ended", overdueHold, func(_ *testing.T, w *world) { w.facts.at = w.facts.at.Add(time.Hour) }},
-		{"over the limit", limitReplay, func(t *testing.T, w *world) {
-			w.editSale(t, func(b *ledger.SaleBody) { b.PerUserLimit = 1 })
+		{"stock raised behind the journal's back", stockRows, func(w *world) { w.facts.body.Items[0].Stock += 5 }},
+		{"stock cut below what is live", stockRows, func(w *world) { w.facts.body.Items[0].Stock = 1 }},
+		{"a unit lost in the counter", soldCounter, func(w *world) { w.facts.sold[0]++ }},
+		{"a unit too many to sell", soldCounter, func(w *world) { w.facts.sold[1]-- }},
+		{"a hold nobody ended", overdueHold, func(w *world) { w.facts.at = w.facts.at.Add(time.Hour) }},
+		{"over the limit", limitReplay, func(w *world) {
+			w.editSale(func(b *ledger.SaleBody) { b.PerUserLimit = 1 })
 			w.facts.body.PerUserLimit = 1
 		}},
-		{"the limit of a refunded buyer, counted for ever", limitReplay, func(t *testing.T, w *world) {
+		{"the limit of a refunded buyer, counted for ever", limitReplay, func(w *world) {
 			// erin was refunded one of two; now frank's order is hers and of two.
-			w.editSale(t, func(b *ledger.SaleBody) { b.LimitRule = sale.LimitEverPaid })
+			w.editSale(func(b *ledger.SaleBody) { b.LimitRule = sale.LimitEverPaid })
 			w.facts.body.LimitRule = sale.LimitEverPaid
-			o := w.of(t, "frank")
-			w.editRows(t, o.ID, 0, func(b *ledger.OrderBody) { b.User, b.Quantity = "erin", 2 })
+			o := w.of("frank")
+			w.editRows(o.ID, 0, func(b *ledger.OrderBody) { b.User, b.Quantity = "erin", 2 })
 			o.User, o.Quantity = "erin", 2
 			w.facts.sold[1] = 2
 			w.holders = slices.DeleteFunc(w.holders, func(h ledger.Holder) bool { return h.User == "frank" })
@@ -57,13 +57,13 @@ func unitBreaches() []breach {
 				}
 			}
 		}},
-		{"a buyer who counts for too much", holderCounter, func(_ *testing.T, w *world) { w.holders[0].Live++ }},
-		{"a refund forgotten", holderCounter, func(_ *testing.T, w *world) {
+		{"a buyer who counts for too much", holderCounter, func(w *world) { w.holders[0].Live++ }},
+		{"a refund forgotten", holderCounter, func(w *world) {
 			for i := range w.holders {
 				w.holders[i].Refunded = 0
 			}
 		}},
-		{"a buyer who counts for nothing", holderCounter, func(_ *testing.T, w *world) {
+		{"a buyer who counts for nothing", holderCounter, func(w *world) {
 			w.holders = slices.DeleteFunc(w.holders, func(h ledger.Holder) bool { return h.User == "bob" })
 		}},
 	}
@@ -71,40 +71,40 @@ func unitBreaches() []breach {
 
 func orderBreaches() []breach {
 	return []breach{
-		{"an order of another sale", onceID, func(t *testing.T, w *world) {
-			o := *w.of(t, "carol")
+		{"an order of another sale", onceID, func(w *world) {
+			o := *w.of("carol")
 			o.ID[3]++ // the sale's number
 			o.State, o.Version, o.ExpiresAt = sale.Rejected, 1, time.Time{}
 			o.ReservedAt = w.entries[len(w.entries)-1].At
 			o.EndedAt = o.ReservedAt
 			w.orders = append(w.orders, o)
-			w.add(t, ledger.OrderKind(sale.Rejected), o.ID, bodyOf(sale.Queued, &o))
+			w.add(ledger.OrderKind(sale.Rejected), o.ID, bodyOf(sale.Queued, &o))
 		}},
-		{"an order row twice", onceID, func(t *testing.T, w *world) {
+		{"an order row twice", onceID, func(w *world) {
 			i := slices.IndexFunc(w.orders, func(o sale.Order) bool { return o.User == "carol" })
-			w.orders = slices.Insert(w.orders, i, *w.of(t, "carol"))
+			w.orders = slices.Insert(w.orders, i, *w.of("carol"))
 		}},
-		{"a second birth", onceID, func(t *testing.T, w *world) {
-			o := w.of(t, "carol")
+		{"a second birth", onceID, func(w *world) {
+			o := w.of("carol")
 			o.Version, o.EndedAt = 1, w.entries[len(w.entries)-1].At
 			o.State = sale.Rejected
-			w.add(t, ledger.OrderKind(sale.Rejected), o.ID, bodyOf(sale.Queued, o))
+			w.add(ledger.OrderKind(sale.Rejected), o.ID, bodyOf(sale.Queued, o))
 		}},
-		{"a replacement for a stranger's order", onceReplaced, func(t *testing.T, w *world) {
-			heir, carol := w.heir(t, "dave"), w.of(t, "carol").ID
+		{"a replacement for a stranger's order", onceReplaced, func(w *world) {
+			heir, carol := w.heir("dave"), w.of("carol").ID
 			i := slices.IndexFunc(w.entries, func(e ledger.Entry) bool { return e.Order == heir.ID })
 			e := w.entries[i] // after carol's order has ended
 			w.entries = append(slices.Delete(w.entries, i, i+1), e)
-			w.editRows(t, heir.ID, 0, func(b *ledger.OrderBody) { b.Replaces = carol })
+			w.editRows(heir.ID, 0, func(b *ledger.OrderBody) { b.Replaces = carol })
 			heir.Replaces = carol
-			w.charge(t, "ch-dave").Order = carol
+			w.charge("ch-dave").Order = carol
 		}},
-		{"an order deleted", phantom, func(_ *testing.T, w *world) {
+		{"an order deleted", phantom, func(w *world) {
 			w.orders = slices.DeleteFunc(w.orders, func(o sale.Order) bool { return o.User == "carol" })
 		}},
-		{"an order in another state", phantom, func(t *testing.T, w *world) { w.of(t, "carol").State = sale.Expired }},
-		{"an order never born", phantom, func(t *testing.T, w *world) {
-			id, first := w.of(t, "carol").ID, true
+		{"an order in another state", phantom, func(w *world) { w.of("carol").State = sale.Expired }},
+		{"an order never born", phantom, func(w *world) {
+			id, first := w.of("carol").ID, true
 			w.entries = slices.DeleteFunc(w.entries, func(e ledger.Entry) bool {
 				birth := first && e.Order == id
 				first = first && !birth
@@ -112,36 +112,36 @@ func orderBreaches() []breach {
 			})
 			w.rechain()
 		}},
-		{"an order without a journal", phantom, func(t *testing.T, w *world) {
-			id := w.of(t, "carol").ID
+		{"an order without a journal", phantom, func(w *world) {
+			id := w.of("carol").ID
 			w.entries = slices.DeleteFunc(w.entries, func(e ledger.Entry) bool { return e.Order == id })
 			w.rechain()
 		}},
-		{"an end after the end", legalMove, func(t *testing.T, w *world) {
-			o := w.of(t, "carol")
+		{"an end after the end", legalMove, func(w *world) {
+			o := w.of("carol")
 			o.State, o.Version, o.EndedAt = sale.Expired, 3, w.entries[len(w.entries)-1].At
-			w.add(t, ledger.OrderKind(sale.Expired), o.ID, bodyOf(sale.Cancelled, o))
+			w.add(ledger.OrderKind(sale.Expired), o.ID, bodyOf(sale.Cancelled, o))
 		}},
-		{"units back twice", legalMove, func(t *testing.T, w *world) {
-			o := w.of(t, "carol")
+		{"units back twice", legalMove, func(w *world) {
+			o := w.of("carol")
 			o.Version, o.EndedAt = 3, w.entries[len(w.entries)-1].At
-			w.add(t, ledger.OrderKind(sale.Cancelled), o.ID, bodyOf(sale.Reserved, o))
+			w.add(ledger.OrderKind(sale.Cancelled), o.ID, bodyOf(sale.Reserved, o))
 		}},
-		{"paid without paying", legalMove, func(t *testing.T, w *world) {
+		{"paid without paying", legalMove, func(w *world) {
 			// dave's heir was born paid because it replaces an order; now it does not.
-			heir := w.heir(t, "dave")
-			w.editRows(t, heir.ID, 0, func(b *ledger.OrderBody) { b.Replaces = sale.OrderID{} })
+			heir := w.heir("dave")
+			w.editRows(heir.ID, 0, func(b *ledger.OrderBody) { b.Replaces = sale.OrderID{} })
 			heir.Replaces = sale.OrderID{}
-			w.charge(t, "ch-dave").Order = heir.ID
+			w.charge("ch-dave").Order = heir.ID
 		}},
-		{"a version left out", versionStep, func(t *testing.T, w *world) {
-			o := w.of(t, "carol")
-			w.editRows(t, o.ID, 1, func(b *ledger.OrderBody) { b.Version = 3 })
+		{"a version left out", versionStep, func(w *world) {
+			o := w.of("carol")
+			w.editRows(o.ID, 1, func(b *ledger.OrderBody) { b.Version = 3 })
 			o.Version = 3
 		}},
-		{"less comes back than was taken", fixedOrder, func(t *testing.T, w *world) {
-			o := w.of(t, "carol")
-			w.editRows(t, o.ID, 1, func(b *ledger.OrderBody) { b.Quantity, b.Amount = 1, 1000 })
+		{"less comes back than was taken", fixedOrder, func(w *world) {
+			o := w.of("carol")
+			w.editRows(o.ID, 1, func(b *ledger.OrderBody) { b.Quantity, b.Amount = 1, 1000 })
 			o.Quantity, o.Amount = 1, 1000
 		}},
 	}
@@ -149,41 +149,41 @@ func orderBreaches() []breach {
 
 func moneyBreaches() []breach {
 	return []breach{
-		{"money for nothing", chargeHome, func(t *testing.T, w *world) {
-			p := *w.charge(t, "ch-bob-2")
+		{"money for nothing", chargeHome, func(w *world) {
+			p := *w.charge("ch-bob-2")
 			p.ID = "ch-lost"
 			w.payments = append(w.payments, p)
 		}},
-		{"a charge twice", chargeHome, func(t *testing.T, w *world) { w.payments = append(w.payments, *w.charge(t, "ch-bob")) }},
-		{"a charge changed", chargeAmount, func(t *testing.T, w *world) { w.charge(t, "ch-bob").Amount++ }},
-		{"a charge in another currency", chargeAmount, func(t *testing.T, w *world) { w.charge(t, "ch-bob-2").Currency = "USD" }},
-		{"paid by a charge that never was", chargeFound, func(_ *testing.T, w *world) {
+		{"a charge twice", chargeHome, func(w *world) { w.payments = append(w.payments, *w.charge("ch-bob")) }},
+		{"a charge changed", chargeAmount, func(w *world) { w.charge("ch-bob").Amount++ }},
+		{"a charge in another currency", chargeAmount, func(w *world) { w.charge("ch-bob-2").Currency = "USD" }},
+		{"paid by a charge that never was", chargeFound, func(w *world) {
 			w.payments = slices.DeleteFunc(w.payments, func(p ledger.PaymentRow) bool { return p.ID == "ch-bob" })
 		}},
-		{"a refund of a charge that never was", chargeFound, func(_ *testing.T, w *world) {
+		{"a refund of a charge that never was", chargeFound, func(w *world) {
 			w.payments = slices.DeleteFunc(w.payments, func(p ledger.PaymentRow) bool { return p.ID == "ch-bob-2" })
 		}},
-		{"an outcome that hides the payment", chargeOutcome, func(t *testing.T, w *world) {
-			p := w.charge(t, "ch-bob")
+		{"an outcome that hides the payment", chargeOutcome, func(w *world) {
+			p := w.charge("ch-bob")
 			p.Outcome, p.PaidOrder = sale.OutcomeRecorded, sale.OrderID{}
 		}},
-		{"another price than promised", orderTerms, func(t *testing.T, w *world) {
-			o := w.of(t, "bob")
-			w.editRows(t, o.ID, 0, func(b *ledger.OrderBody) { b.Amount++ })
+		{"another price than promised", orderTerms, func(w *world) {
+			o := w.of("bob")
+			w.editRows(o.ID, 0, func(b *ledger.OrderBody) { b.Amount++ })
 			o.Amount++
-			w.charge(t, "ch-bob").Amount++
+			w.charge("ch-bob").Amount++
 		}},
-		{"a shorter hold than promised", orderTerms, func(t *testing.T, w *world) {
-			o := w.of(t, "alice")
+		{"a shorter hold than promised", orderTerms, func(w *world) {
+			o := w.of("alice")
 			o.ExpiresAt = o.ExpiresAt.Add(-time.Second)
-			w.editRows(t, o.ID, 0, func(b *ledger.OrderBody) { b.ExpiresAt -= 1000 })
+			w.editRows(o.ID, 0, func(b *ledger.OrderBody) { b.ExpiresAt -= 1000 })
 		}},
 	}
 }
 
 func journalBreaches() []breach {
 	return []breach{
-		{"a gap in the numbers", rowNumbers, func(_ *testing.T, w *world) {
+		{"a gap in the numbers", rowNumbers, func(w *world) {
 			var head [32]byte
 			for i := range w.entries {
 				e := &w.entries[i]
@@ -195,52 +195,52 @@ func journalBreaches() []breach {
 			}
 			w.facts.seq, w.facts.head = uint64(len(w.entries))+1, head
 		}},
-		{"a body changed", rowChain, func(_ *testing.T, w *world) {
+		{"a body changed", rowChain, func(w *world) {
 			e := &w.entries[5]
 			e.Body = append(bytes.Clone(e.Body), ' ')
 		}},
-		{"a time changed", rowChain, func(_ *testing.T, w *world) {
+		{"a time changed", rowChain, func(w *world) {
 			for i := range w.entries {
 				if e := &w.entries[i]; e.Kind == ledger.SaleKind(sale.ActionPublish) {
 					e.At = e.At.Add(time.Millisecond)
 				}
 			}
 		}},
-		{"another end", rowHead, func(_ *testing.T, w *world) { w.facts.head[31] ^= 1 }},
-		{"rows cut off", rowHead, func(t *testing.T, w *world) {
-			w.add(t, "sale.updated", sale.OrderID{}, bodyOfSale(w))
+		{"another end", rowHead, func(w *world) { w.facts.head[31] ^= 1 }},
+		{"rows cut off", rowHead, func(w *world) {
+			w.add("sale.updated", sale.OrderID{}, bodyOfSale(w))
 			w.entries = w.entries[:len(w.entries)-1]
 		}},
-		{"a row of no known kind", rowBody, func(t *testing.T, w *world) { w.add(t, "note", sale.OrderID{}, struct{}{}) }},
-		{"a row that is no JSON", rowBody, func(_ *testing.T, w *world) {
+		{"a row of no known kind", rowBody, func(w *world) { w.add("note", sale.OrderID{}, struct{}{}) }},
+		{"a row that is no JSON", rowBody, func(w *world) {
 			last := w.entries[len(w.entries)-1]
 			last.Kind, last.Body = ledger.KindRefundDone, []byte("\xff")
 			w.entries = append(w.entries, last)
 			w.rechain()
 		}},
-		{"an order changed", orderTrace, func(t *testing.T, w *world) { w.of(t, "bob").Epoch++ }},
-		{"an order's time changed", orderTrace, func(t *testing.T, w *world) {
-			o := w.of(t, "bob")
+		{"an order changed", orderTrace, func(w *world) { w.of("bob").Epoch++ }},
+		{"an order's time changed", orderTrace, func(w *world) {
+			o := w.of("bob")
 			o.EndedAt = o.EndedAt.Add(time.Millisecond)
 		}},
-		{"a rule changed", saleTrace, func(_ *testing.T, w *world) { w.facts.body.Title = "Winter drop" }},
-		{"a version of the sale left out", saleTrace, func(t *testing.T, w *world) {
+		{"a rule changed", saleTrace, func(w *world) { w.facts.body.Title = "Winter drop" }},
+		{"a version of the sale left out", saleTrace, func(w *world) {
 			b := bodyOfSale(w)
 			b.Version += 2
 			w.facts.body.Version = b.Version
-			w.add(t, "sale.updated", sale.OrderID{}, b)
+			w.add("sale.updated", sale.OrderID{}, b)
 		}},
-		{"terms that nobody announced", termsTrace, func(_ *testing.T, w *world) {
+		{"terms that nobody announced", termsTrace, func(w *world) {
 			t := w.termsRows[0]
 			t.Number = 9
 			w.termsRows = append(w.termsRows, t)
 		}},
-		{"a refund done that is not", refundTrace, func(_ *testing.T, w *world) {
+		{"a refund done that is not", refundTrace, func(w *world) {
 			for i := range w.refunds {
 				w.refunds[i].State = sale.RefundDone
 			}
 		}},
-		{"a charge and its refund forgotten", refundTrace, func(_ *testing.T, w *world) {
+		{"a charge and its refund forgotten", refundTrace, func(w *world) {
 			w.refunds = slices.DeleteFunc(w.refunds, func(f sale.Refund) bool { return f.PaymentID == "ch-bob-2" })
 			w.payments = slices.DeleteFunc(w.payments, func(p ledger.PaymentRow) bool { return p.ID == "ch-bob-2" })
 		}},
@@ -262,7 +262,7 @@ func bodyOfSale(w *world) ledger.SaleBody {
 
 func TestStoryKeepsEveryPromise(t *testing.T) {
 	t.Parallel()
-	report := story(t).recount(t)
+	report := story(t).recount()
 	require.Empty(t, brokenRules(&report))
 	for i := range report.Rules {
 		require.Positivef(t, report.Rules[i].Checked, "%s looks at nothing", report.Rules[i].Rule)
@@ -284,11 +284,11 @@ func TestEachRuleIsBrokenOnPurpose(t *testing.T) {
 		t.Run(b.rule.String()+" "+b.name, func(t *testing.T) {
 			t.Parallel()
 			w := story(t)
-			b.do(t, w)
-			report := w.recount(t)
+			b.do(w)
+			report := w.recount()
 			require.Equal(t, []string{b.rule.String()}, brokenRules(&report), "%s", text(t, &Report{Sales: []SaleReport{report}}))
 
-			offline, err := Verify(t.Context(), bytes.NewReader(w.export(t)), VerifyOptions{})
+			offline, err := Verify(t.Context(), bytes.NewReader(w.export()), VerifyOptions{})
 			require.NoError(t, err)
 			require.Equal(t, []string{b.rule.String()}, brokenRules(&offline.Sales[0]))
 			require.True(t, offline.Broken())
@@ -306,7 +306,7 @@ func TestDetailsAreBounded(t *testing.T) {
 		w.orders[i].Epoch++
 	}
 	c := newRecount(Options{Details: 2})
-	w.pour(t, c)
+	w.pour(c)
 	c.finish()
 	tally := c.tallies[orderTrace]
 	require.EqualValues(t, len(w.orders), tally.broken)
@@ -318,7 +318,7 @@ func TestReportIsJSON(t *testing.T) {
 	t.Parallel()
 	w := story(t)
 	w.facts.sold[0]++
-	report := Report{Sales: []SaleReport{w.recount(t)}}
+	report := Report{Sales: []SaleReport{w.recount()}}
 	raw, err := json.Marshal(&report)
 	require.NoError(t, err)
 	var back Report

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,20 +18,20 @@ import (
 )
 
 // live lets random things happen to a sale: a life of n steps.
-func (s *shop) live(t testing.TB, random *rand.Rand, n int) {
-	t.Helper()
-	ctx := t.Context()
+func (s *shop) live(tb testing.TB, random *rand.Rand, n int) {
+	tb.Helper()
+	ctx := tb.Context()
 	var orders []sale.Order
-	any := func() *sale.Order { return &orders[random.IntN(len(orders))] }
+	some := func() *sale.Order { return &orders[random.IntN(len(orders))] }
 	for i := range n {
 		switch what := random.IntN(20); {
 		case what < 8 || len(orders) == 0:
 			user, sku := fmt.Sprintf("user %d", random.IntN(12)), []string{priced, free}[random.IntN(2)]
-			if r := s.try(t, user, fmt.Sprintf("click-%d", random.IntN(40)), sku, 1+random.Int64N(3)); r.Verdict == sale.Taken {
+			if r := s.try(tb, user, fmt.Sprintf("click-%d", random.IntN(40)), sku, 1+random.Int64N(3)); r.Verdict == sale.Taken {
 				orders = append(orders, r.Order)
 			}
 		case what < 12:
-			o := *any()
+			o := *some()
 			o.Amount += random.Int64N(2) * random.Int64N(2) // now and then a wrong amount
 			if random.IntN(8) == 0 {
 				o.Currency = "USD"
@@ -42,32 +43,32 @@ func (s *shop) live(t testing.TB, random *rand.Rand, n int) {
 			_, err := s.book.Pay(ctx, sale.Payment{
 				ID: fmt.Sprintf("ch-%d", random.IntN(3*n)), Order: o.ID, Status: status, Amount: o.Amount, Currency: o.Currency,
 			})
-			require.True(t, err == nil || sale.CodeOf(err) == sale.CodePaymentMismatch, err)
+			require.True(tb, err == nil || sale.CodeOf(err) == sale.CodePaymentMismatch, err)
 		case what < 14:
-			_, err := s.book.Cancel(ctx, any().ID, "")
-			require.True(t, err == nil || sale.CodeOf(err) == sale.CodeIllegalState, err)
+			_, err := s.book.Cancel(ctx, some().ID, "")
+			require.True(tb, err == nil || sale.CodeOf(err) == sale.CodeIllegalState, err)
 		case what < 16:
 			s.store.Advance(time.Duration(random.IntN(40)) * time.Second)
 			due, err := s.book.Due(ctx, 100)
-			require.NoError(t, err)
+			require.NoError(tb, err)
 			_, err = s.book.Expire(ctx, due.IDs)
-			require.NoError(t, err)
+			require.NoError(tb, err)
 		case what < 17:
-			after, err := s.book.Refund(ctx, any().ID, random.IntN(2) == 0)
-			require.True(t, err == nil || sale.CodeOf(err) == sale.CodeIllegalState, err)
+			after, err := s.book.Refund(ctx, some().ID, random.IntN(2) == 0)
+			require.True(tb, err == nil || sale.CodeOf(err) == sale.CodeIllegalState, err)
 			if err == nil && after.PaymentID != "" && random.IntN(2) == 0 {
 				_, err = s.book.RefundDone(ctx, sale.DeriveRefundID(after.PaymentID))
-				require.NoError(t, err)
+				require.NoError(tb, err)
 			}
 		default:
-			s.operate(t, random, i)
+			s.operate(tb, random, i)
 		}
 	}
 }
 
 // operate changes the sale in some way that its state may refuse.
-func (s *shop) operate(t testing.TB, random *rand.Rand, step int) {
-	t.Helper()
+func (s *shop) operate(tb testing.TB, random *rand.Rand, step int) {
+	tb.Helper()
 	price, hold, limit := int64(900+step), time.Duration(30+random.IntN(60))*time.Second, 1+random.Int64N(4)
 	rule := []sale.LimitRule{sale.LimitLive, sale.LimitEverPaid}[random.IntN(2)]
 	changes := []sale.Change{
@@ -79,9 +80,9 @@ func (s *shop) operate(t testing.TB, random *rand.Rand, step int) {
 		{Action: sale.ActionResume},
 		{Action: sale.ActionResume},
 	}
-	_, err := s.book.ChangeSale(t.Context(), s.sale.Slug, 0, changes[random.IntN(len(changes))])
+	_, err := s.book.ChangeSale(tb.Context(), s.sale.Slug, 0, changes[random.IntN(len(changes))])
 	code := sale.CodeOf(err)
-	require.True(t, err == nil || code == sale.CodeIllegalState || code == sale.CodeStockBelowSold, err)
+	require.True(tb, err == nil || code == sale.CodeIllegalState || code == sale.CodeStockBelowSold, err)
 }
 
 // Whatever happens to a sale, the audit finds nothing, and finds the same in
@@ -89,7 +90,7 @@ func (s *shop) operate(t testing.TB, random *rand.Rand, step int) {
 func TestRandomLivesKeepEveryPromise(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(25) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t)
 			s.live(t, rand.New(rand.NewPCG(seed, 7)), 300) //nolint:gosec // a test repeats itself
@@ -169,15 +170,15 @@ func TestWriteText(t *testing.T) {
 	require.Regexp(t, `(?m)^  P9 +- +- +errors are honest: shown by tests$`, table)
 	require.Regexp(t, `(?m)^  money +EUR in minor units: paid 3000, to return 2000, returned 1000$`, table)
 	require.True(t, strings.HasSuffix(table, "\nKEPT: every promise that leaves a trace holds (1 sales, 7 orders, "+
-		fmt.Sprint(report.Sales[0].Figures.Rows)+" journal rows).\n"), table)
+		strconv.FormatUint(report.Sales[0].Figures.Rows, 10)+" journal rows).\n"), table)
 
 	w := s.capture(t)
 	w.facts.sold[0], w.facts.body.Slug = 9, "evil\x1b[2J"
-	w.of(t, "bob").Epoch++
-	report = Report{Sales: []SaleReport{w.recount(t)}}
+	w.of("bob").Epoch++
+	report = Report{Sales: []SaleReport{w.recount()}}
 	table = text(t, &report)
 	require.NotContains(t, table, "\x1b", "a report cannot steer a terminal")
 	require.Contains(t, table, "P2.counter is broken 1 times\n    \"shoe\" counts 9 sold, 4 are live\n")
-	require.Contains(t, table, w.of(t, "bob").ID.String()+", row ")
+	require.Contains(t, table, w.of("bob").ID.String()+", row ")
 	require.Contains(t, table, `BROKEN: "evil\x1b[2J" P2.counter, `)
 }

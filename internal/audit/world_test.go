@@ -17,6 +17,7 @@ import (
 // world is the facts of one sale, taken out of a ledger so that a test can
 // break exactly one of them.
 type world struct {
+	tb        testing.TB
 	facts     saleFacts
 	termsRows []ledger.Terms
 	entries   []ledger.Entry
@@ -44,44 +45,44 @@ func (w *world) payment(p *ledger.PaymentRow) error {
 func (w *world) holder(h *ledger.Holder) error { w.holders = append(w.holders, *h); return nil }
 
 // pour streams the facts into another sink.
-func (w *world) pour(t testing.TB, to sink) {
-	t.Helper()
-	require.NoError(t, to.open(w.facts))
+func (w *world) pour(to sink) {
+	w.tb.Helper()
+	require.NoError(w.tb, to.open(w.facts))
 	for i := range w.termsRows {
-		require.NoError(t, to.terms(w.termsRows[i]))
+		require.NoError(w.tb, to.terms(w.termsRows[i]))
 	}
 	for i := range w.entries {
-		require.NoError(t, to.row(&w.entries[i]))
+		require.NoError(w.tb, to.row(&w.entries[i]))
 	}
 	for i := range w.orders {
 		o := w.orders[i]
-		require.NoError(t, to.order(&o))
+		require.NoError(w.tb, to.order(&o))
 	}
 	for i := range w.refunds {
-		require.NoError(t, to.refund(&w.refunds[i]))
+		require.NoError(w.tb, to.refund(&w.refunds[i]))
 	}
 	for i := range w.payments {
-		require.NoError(t, to.payment(&w.payments[i]))
+		require.NoError(w.tb, to.payment(&w.payments[i]))
 	}
 	for i := range w.holders {
-		require.NoError(t, to.holder(&w.holders[i]))
+		require.NoError(w.tb, to.holder(&w.holders[i]))
 	}
 }
 
-func (w *world) recount(t testing.TB) SaleReport {
-	t.Helper()
+func (w *world) recount() SaleReport {
+	w.tb.Helper()
 	c := newRecount(Options{})
-	w.pour(t, c)
+	w.pour(c)
 	c.finish()
 	return c.report(ledgerRules())
 }
 
-func (w *world) export(t testing.TB) []byte {
-	t.Helper()
+func (w *world) export() []byte {
+	w.tb.Helper()
 	var out bytes.Buffer
 	to := newWriter(&out)
-	w.pour(t, to)
-	require.NoError(t, to.close())
+	w.pour(to)
+	require.NoError(w.tb, to.close())
 	return out.Bytes()
 }
 
@@ -110,32 +111,32 @@ func (w *world) rechain() {
 }
 
 // of returns the order of a user.
-func (w *world) of(t testing.TB, user string) *sale.Order {
-	t.Helper()
+func (w *world) of(user string) *sale.Order {
+	w.tb.Helper()
 	i := slices.IndexFunc(w.orders, func(o sale.Order) bool { return o.User == user && o.Replaces.IsZero() })
-	require.GreaterOrEqual(t, i, 0, user)
+	require.GreaterOrEqual(w.tb, i, 0, user)
 	return &w.orders[i]
 }
 
 // heir returns the order that replaces the user's.
-func (w *world) heir(t testing.TB, user string) *sale.Order {
-	t.Helper()
+func (w *world) heir(user string) *sale.Order {
+	w.tb.Helper()
 	i := slices.IndexFunc(w.orders, func(o sale.Order) bool { return o.User == user && !o.Replaces.IsZero() })
-	require.GreaterOrEqual(t, i, 0, user)
+	require.GreaterOrEqual(w.tb, i, 0, user)
 	return &w.orders[i]
 }
 
 // charge returns the payment with this id.
-func (w *world) charge(t testing.TB, id string) *ledger.PaymentRow {
-	t.Helper()
+func (w *world) charge(id string) *ledger.PaymentRow {
+	w.tb.Helper()
 	i := slices.IndexFunc(w.payments, func(p ledger.PaymentRow) bool { return p.ID == id })
-	require.GreaterOrEqual(t, i, 0, id)
+	require.GreaterOrEqual(w.tb, i, 0, id)
 	return &w.payments[i]
 }
 
 // editRows changes the body of every row about an order, from the n-th on.
-func (w *world) editRows(t testing.TB, id sale.OrderID, n int, edit func(*ledger.OrderBody)) {
-	t.Helper()
+func (w *world) editRows(id sale.OrderID, n int, edit func(*ledger.OrderBody)) {
+	w.tb.Helper()
 	for i := range w.entries {
 		e := &w.entries[i]
 		if e.Order != id || !e.Kind.OfOrder() {
@@ -145,41 +146,41 @@ func (w *world) editRows(t testing.TB, id sale.OrderID, n int, edit func(*ledger
 			continue
 		}
 		var b ledger.OrderBody
-		require.NoError(t, json.Unmarshal(e.Body, &b))
+		require.NoError(w.tb, json.Unmarshal(e.Body, &b))
 		edit(&b)
-		e.Body = encode(t, b)
+		e.Body = encode(w.tb, b)
 	}
 	w.rechain()
 }
 
 // editSale changes the body of every row about the sale.
-func (w *world) editSale(t testing.TB, edit func(*ledger.SaleBody)) {
-	t.Helper()
+func (w *world) editSale(edit func(*ledger.SaleBody)) {
+	w.tb.Helper()
 	for i := range w.entries {
 		e := &w.entries[i]
 		if !e.Kind.OfSale() {
 			continue
 		}
 		var b ledger.SaleBody
-		require.NoError(t, json.Unmarshal(e.Body, &b))
+		require.NoError(w.tb, json.Unmarshal(e.Body, &b))
 		edit(&b)
-		e.Body = encode(t, b)
+		e.Body = encode(w.tb, b)
 	}
 	w.rechain()
 }
 
 // add appends a row.
-func (w *world) add(t testing.TB, kind ledger.Kind, id sale.OrderID, body any) {
-	t.Helper()
+func (w *world) add(kind ledger.Kind, id sale.OrderID, body any) {
+	w.tb.Helper()
 	last := w.entries[len(w.entries)-1]
-	w.entries = append(w.entries, ledger.Entry{Sale: last.Sale, At: last.At, Kind: kind, Order: id, Body: encode(t, body)})
+	w.entries = append(w.entries, ledger.Entry{Sale: last.Sale, At: last.At, Kind: kind, Order: id, Body: encode(w.tb, body)})
 	w.rechain()
 }
 
-func encode(t testing.TB, v any) []byte {
-	t.Helper()
+func encode(tb testing.TB, v any) []byte {
+	tb.Helper()
 	out, err := json.Marshal(v)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return out
 }
 
@@ -195,13 +196,13 @@ const (
 	free   = "sticker"
 )
 
-func newShop(t testing.TB) *shop {
-	t.Helper()
+func newShop(tb testing.TB) *shop {
+	tb.Helper()
 	s := &shop{store: ledgertest.NewMemStore()}
 	s.book = ledger.New(s.store)
-	now, err := s.store.Now(t.Context())
-	require.NoError(t, err)
-	_, err = s.book.CreateSale(t.Context(), sale.Sale{
+	now, err := s.store.Now(tb.Context())
+	require.NoError(tb, err)
+	_, err = s.book.CreateSale(tb.Context(), sale.Sale{
 		Slug: "summer-drop",
 		Rules: sale.Rules{
 			Title: "Summer drop", StartsAt: now, EndsAt: now.Add(24 * time.Hour), PerUserLimit: 2, LimitRule: sale.LimitLive,
@@ -209,92 +210,92 @@ func newShop(t testing.TB) *shop {
 		},
 		Items: []sale.Item{{SKU: priced, Stock: 8, Price: 1000}, {SKU: free, Stock: 5}},
 	})
-	require.NoError(t, err)
-	s.change(t, sale.Change{Action: sale.ActionPublish})
+	require.NoError(tb, err)
+	s.change(tb, sale.Change{Action: sale.ActionPublish})
 	return s
 }
 
-func (s *shop) change(t testing.TB, c sale.Change) {
-	t.Helper()
+func (s *shop) change(tb testing.TB, c sale.Change) {
+	tb.Helper()
 	var err error
-	s.sale, err = s.book.ChangeSale(t.Context(), "summer-drop", 0, c)
-	require.NoError(t, err)
+	s.sale, err = s.book.ChangeSale(tb.Context(), "summer-drop", 0, c)
+	require.NoError(tb, err)
 }
 
-func (s *shop) try(t testing.TB, user, key, sku string, quantity int64) ledger.Result {
-	t.Helper()
-	out, err := s.book.Reserve(t.Context(), ledger.Batch{Sale: s.sale.Number, Epoch: s.sale.Epoch, Attempts: []ledger.Attempt{
+func (s *shop) try(tb testing.TB, user, key, sku string, quantity int64) ledger.Result {
+	tb.Helper()
+	out, err := s.book.Reserve(tb.Context(), ledger.Batch{Sale: s.sale.Number, Epoch: s.sale.Epoch, Attempts: []ledger.Attempt{
 		{ID: s.sale.OrderID(user, key), User: user, SKU: sku, Quantity: quantity},
 	}})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return out.Results[0]
 }
 
-func (s *shop) buy(t testing.TB, user, sku string, quantity int64) sale.Order {
-	t.Helper()
-	r := s.try(t, user, "click", sku, quantity)
-	require.Equal(t, sale.Taken, r.Verdict)
+func (s *shop) buy(tb testing.TB, user, sku string, quantity int64) sale.Order {
+	tb.Helper()
+	r := s.try(tb, user, "click", sku, quantity)
+	require.Equal(tb, sale.Taken, r.Verdict)
 	return r.Order
 }
 
-func (s *shop) pay(t testing.TB, id string, o *sale.Order, status sale.PaymentStatus) ledger.Paid {
-	t.Helper()
-	paid, err := s.book.Pay(t.Context(), sale.Payment{ID: id, Order: o.ID, Status: status, Amount: o.Amount, Currency: o.Currency})
-	require.NoError(t, err)
+func (s *shop) pay(tb testing.TB, id string, o *sale.Order, status sale.PaymentStatus) ledger.Paid {
+	tb.Helper()
+	paid, err := s.book.Pay(tb.Context(), sale.Payment{ID: id, Order: o.ID, Status: status, Amount: o.Amount, Currency: o.Currency})
+	require.NoError(tb, err)
 	return paid
 }
 
 // tell tells a story in which everything happens once: see the comments.
-func (s *shop) tell(t testing.TB) {
-	t.Helper()
-	ctx := t.Context()
-	dave := s.buy(t, "dave", priced, 1) // expires, pays late, gets a new order
+func (s *shop) tell(tb testing.TB) {
+	tb.Helper()
+	ctx := tb.Context()
+	dave := s.buy(tb, "dave", priced, 1) // expires, pays late, gets a new order
 	s.store.Advance(time.Minute)
 	_, err := s.book.Expire(ctx, []sale.OrderID{dave.ID})
-	require.NoError(t, err)
-	require.Equal(t, sale.OutcomePaid, s.pay(t, "ch-dave", &dave, sale.PaymentSucceeded).Outcome)
+	require.NoError(tb, err)
+	require.Equal(tb, sale.OutcomePaid, s.pay(tb, "ch-dave", &dave, sale.PaymentSucceeded).Outcome)
 
-	bob := s.buy(t, "bob", priced, 2) // pays after a failure, and once too often
-	s.pay(t, "ch-bob", &bob, sale.PaymentFailed)
-	s.pay(t, "ch-bob", &bob, sale.PaymentSucceeded)
-	require.Equal(t, sale.OutcomeRefundRequired, s.pay(t, "ch-bob-2", &bob, sale.PaymentSucceeded).Outcome)
+	bob := s.buy(tb, "bob", priced, 2) // pays after a failure, and once too often
+	s.pay(tb, "ch-bob", &bob, sale.PaymentFailed)
+	s.pay(tb, "ch-bob", &bob, sale.PaymentSucceeded)
+	require.Equal(tb, sale.OutcomeRefundRequired, s.pay(tb, "ch-bob-2", &bob, sale.PaymentSucceeded).Outcome)
 
-	carol := s.buy(t, "carol", priced, 2) // cancels
+	carol := s.buy(tb, "carol", priced, 2) // cancels
 	_, err = s.book.Cancel(ctx, carol.ID, "carol")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 
-	erin := s.buy(t, "erin", priced, 1) // pays and is refunded; the money goes back
-	s.pay(t, "ch-erin", &erin, sale.PaymentSucceeded)
+	erin := s.buy(tb, "erin", priced, 1) // pays and is refunded; the money goes back
+	s.pay(tb, "ch-erin", &erin, sale.PaymentSucceeded)
 	_, err = s.book.Refund(ctx, erin.ID, false)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	_, err = s.book.RefundDone(ctx, sale.DeriveRefundID("ch-erin"))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 
-	s.buy(t, "frank", free, 1) // owes nothing
+	s.buy(tb, "frank", free, 1) // owes nothing
 
 	price := int64(1200)
-	s.change(t, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{Items: []sale.ItemPatch{{SKU: priced, Price: &price}}}})
-	s.change(t, sale.Change{Action: sale.ActionRestock, Restock: sale.Restock{SKU: priced, Add: 3}})
-	s.buy(t, "alice", priced, 1) // waits, under the new terms
+	s.change(tb, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{Items: []sale.ItemPatch{{SKU: priced, Price: &price}}}})
+	s.change(tb, sale.Change{Action: sale.ActionRestock, Restock: sale.Restock{SKU: priced, Add: 3}})
+	s.buy(tb, "alice", priced, 1) // waits, under the new terms
 }
 
 // capture takes the sale's facts out of the ledger.
-func (s *shop) capture(t testing.TB) *world {
-	t.Helper()
-	w := &world{}
-	now, err := s.store.Now(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, s.store.Snapshot(t.Context(), func(r ledger.Reader) error {
-		rec, err := r.SaleByNumber(t.Context(), s.sale.Number)
-		require.NoError(t, err)
-		return feed(t.Context(), r, &rec, now, w)
+func (s *shop) capture(tb testing.TB) *world {
+	tb.Helper()
+	w := &world{tb: tb}
+	now, err := s.store.Now(tb.Context())
+	require.NoError(tb, err)
+	require.NoError(tb, s.store.Snapshot(tb.Context(), func(r ledger.Reader) error {
+		rec, err := r.SaleByNumber(tb.Context(), s.sale.Number)
+		require.NoError(tb, err)
+		return feed(tb.Context(), r, &rec, now, w)
 	}))
 	return w
 }
 
-func story(t testing.TB) *world {
-	t.Helper()
-	s := newShop(t)
-	s.tell(t)
-	return s.capture(t)
+func story(tb testing.TB) *world {
+	tb.Helper()
+	s := newShop(tb)
+	s.tell(tb)
+	return s.capture(tb)
 }
