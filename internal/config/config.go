@@ -1,0 +1,114 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Config is the whole configuration. Load makes it; the zero value is not
+// valid. Tags: key (name in the file), default, doc, and flag for the few keys
+// that have a flag of their own.
+type Config struct {
+	DataDir  string   `key:"data_dir" default:"./data" flag:"data-dir" doc:"Folder of everything the server keeps: the embedded ledger, development keys, and the addresses it listens on. Made if missing, readable by its owner only."`
+	API      API      `key:"api" doc:"The HTTP API that buyers, shops and operators call."`
+	Ops      Ops      `key:"ops" doc:"Health, readiness, metrics and profiles. It asks nobody who they are: keep it on a private address."`
+	Ledger   Ledger   `key:"ledger" doc:"The book of record."`
+	Auth     Auth     `key:"auth" doc:"Who the caller is."`
+	Engine   Engine   `key:"engine" doc:"How attempts are gathered into transactions."`
+	Holds    Holds    `key:"holds" doc:"How reserved orders that nobody pays come to their end."`
+	Log      Log      `key:"log" doc:"Log lines, on standard error."`
+	Shutdown Shutdown `key:"shutdown" doc:"What happens when the server is asked to stop."`
+}
+
+// API is the HTTP API.
+type API struct {
+	Listen         string         `key:"listen" default:"127.0.0.1:8080" flag:"api-listen" doc:"Address of the API. Port 0 takes a free one; the address taken is written to <data_dir>/api.addr. On an address that is not loopback a key for buyers' tokens must be configured (auth.jwt)."`
+	CORSOrigins    []string       `key:"cors_origins" doc:"Origins whose pages may call the API from a browser, such as https://shop.example; * is any."`
+	TrustedProxies []netip.Prefix `key:"trusted_proxies" doc:"Networks of your own proxies. Only what they add to X-Forwarded-For is believed; without them the peer's address is the client's."`
+	MaxBodyBytes   int            `key:"max_body_bytes" default:"65536" doc:"Longest request body. Longer ones are refused with 413."`
+	MaxHeaderBytes int            `key:"max_header_bytes" default:"16384" doc:"Longest request header. Longer ones are refused with 431."`
+	Timeouts       Timeouts       `key:"timeouts" doc:"Protection from slow clients."`
+	InFlight       InFlight       `key:"in_flight" doc:"Most requests of a class that are worked on at once; beyond it the answer is 503 busy with Retry-After. Classes have separate places, so that a crowd of buyers cannot keep payments or operators out."`
+	Streams        Streams        `key:"streams" doc:"Caps on open event streams; beyond them the answer is 429 with Retry-After."`
+}
+
+// Timeouts protect the API from slow clients. All are positive.
+type Timeouts struct {
+	ReadHeader time.Duration `key:"read_header" default:"5s" doc:"Longest time from connect, or from the last answer, to the end of a request's header."`
+	Read       time.Duration `key:"read" default:"10s" doc:"Longest time to read a whole request."`
+	Request    time.Duration `key:"request" default:"10s" doc:"Longest time to work on a request; then it ends with 503 unavailable. Event streams have no end."`
+	Write      time.Duration `key:"write" default:"20s" doc:"Longest time from the header of a request to the end of its answer; more than request. For event streams it bounds each message."`
+	Idle       time.Duration `key:"idle" default:"2m" doc:"Longest time that a connection is kept open without a request."`
+}
+
+// InFlight caps the requests under way, by class.
+type InFlight struct {
+	Buy   int `key:"buy" default:"4096" doc:"Buys."`
+	Read  int `key:"read" default:"2048" doc:"Sales, orders and everything else that only reads."`
+	Pay   int `key:"pay" default:"512" doc:"Payments, cancels and refunds."`
+	Admin int `key:"admin" default:"64" doc:"Calls of operators."`
+}
+
+// Streams caps open event streams.
+type Streams struct {
+	Total   int `key:"total" default:"20000" doc:"Of this process."`
+	PerIP   int `key:"per_ip" default:"200" doc:"Of one client address (IPv6: one /64 network)."`
+	PerUser int `key:"per_user" default:"8" doc:"Of one buyer."`
+}
+
+// Ops is the listener for operators' tools.
+type Ops struct {
+	Listen string `key:"listen" default:"127.0.0.1:9090" flag:"ops-listen" doc:"Address of /healthz, /readyz, /metrics and /debug/pprof. Port 0 takes a free one; the address taken is written to <data_dir>/ops.addr."`
+}
+
+// Ledger is the book of record.
+type Ledger struct {
+	// URL is never empty in a loaded configuration.
+	URL string `key:"url" flag:"ledger-url" secret:"url" doc:"Where the ledger is: sqlite:PATH, one file on a local disk, used by one process at a time. Empty is sqlite:<data_dir>/doorbuster.db."`
+}
+
+// Auth says how callers are known.
+type Auth struct {
+	JWT JWT `key:"jwt" doc:"Which tokens of buyers are accepted. Exactly one of the four sources below names the key. With none of them the first start makes a development key, <data_dir>/jwt.key, which is accepted on loopback addresses only."`
+}
+
+// JWT says which tokens of buyers are accepted.
+type JWT struct {
+	Issuer        string `key:"issuer" default:"doorbuster" doc:"The iss claim that a token must have."`
+	Audience      string `key:"audience" default:"doorbuster" doc:"The aud claim that a token must have."`
+	Algorithm     string `key:"algorithm" default:"HS256" doc:"The one algorithm that the key is for: HS256, EdDSA, RS256 or ES256."`
+	SecretFile    string `key:"secret_file" doc:"File with the shared secret of HS256: text of at least 32 bytes."`
+	PublicKeyFile string `key:"public_key_file" doc:"PEM file with the issuer's public key or certificate."`
+	JWKSFile      string `key:"jwks_file" doc:"File with the issuer's JSON Web Key Set."`
+	JWKSURL       string `key:"jwks_url" secret:"url" doc:"URL of the issuer's JSON Web Key Set, https (or http on loopback). It is fetched again while the server runs."`
+}
+
+// Named reports whether a source names the key.
+func (j *JWT) Named() bool {
+	return j.SecretFile != "" || j.PublicKeyFile != "" || j.JWKSFile != "" || j.JWKSURL != ""
+}
+
+// Engine says how attempts are gathered.
+type Engine struct {
+	MaxBatch    int           `key:"max_batch" default:"256" doc:"Most attempts that are decided in one transaction."`
+	MaxQueue    int           `key:"max_queue" default:"4096" doc:"Most attempts of one sale that wait for their transaction; beyond it the answer is 503 busy."`
+	CallTimeout time.Duration `key:"call_timeout" default:"5s" doc:"Longest time of one transaction; then its attempts end with 503 unavailable and their keys may be repeated."`
+	Refresh     time.Duration `key:"refresh" default:"1s" doc:"Age at which what is known of a sale is read again, at most 1s."`
+}
+
+// Holds says how overdue orders are ended.
+type Holds struct {
+	SweepInterval time.Duration `key:"sweep_interval" default:"500ms" doc:"Pause between two looks for holds that have ended, at most 1s, so that units sell again within two seconds."`
+	SweepBatch    int           `key:"sweep_batch" default:"256" doc:"Most orders that are ended in one transaction."`
+}
+
+// Log says what is logged.
+type Log struct {
+	Level  string `key:"level" default:"info" flag:"log-level" doc:"Least level that is written: debug, info, warn or error."`
+	Format string `key:"format" default:"text" flag:"log-format" doc:"Form of a line: text or json."`
+}
+
+// Shutdown says how the server stops.
+type Shutdown struct {
+	Grace time.Duration `key:"grace" default:"20s" doc:"Longest time that accepted requests have to end after SIGTERM or SIGINT. New ones are refused at once."`
+}

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const sqliteScheme = "sqlite:"
+
+// Validate returns an *Error that lists every mistake, or nil. Load has called
+// it already.
+func (c *Config) Validate() error {
+	var found problems
+	c.check(&found)
+	return found.err()
+}
+
+func (c *Config) check(found *problems) {
+	if c.DataDir == "" {
+		found.add("data_dir", "", "the folder is missing", "name one, such as ./data")
+	}
+	c.API.check(found)
+	checkListen("ops.listen", c.Ops.Listen, found)
+	c.Ledger.check(found)
+	c.Auth.JWT.check(found)
+	if !c.Auth.JWT.Named() && validListen(c.API.Listen) && !Loopback(c.API.Listen) {
+		found.add("auth.jwt", "", "a development key must not meet the network, and api.listen is "+c.API.Listen,
+			"name the key of your issuer (auth.jwt.secret_file, public_key_file, jwks_file or jwks_url), or listen on 127.0.0.1")
+	}
+	between("engine.max_batch", c.Engine.MaxBatch, 1, 10_000, found)
+	between("engine.max_queue", c.Engine.MaxQueue, 1, 1_000_000, found)
+	lasts("engine.call_timeout", c.Engine.CallTimeout, 10*time.Millisecond, time.Minute, found)
+	lasts("engine.refresh", c.Engine.Refresh, time.Millisecond, time.Second, found)
+	lasts("holds.sweep_interval", c.Holds.SweepInterval, 10*time.Millisecond, time.Second, found)
+	between("holds.sweep_batch", c.Holds.SweepBatch, 1, 10_000, found)
+	oneOf("log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}, found)
+	oneOf("log.format", c.Log.Format, []string{"text", "json"}, found)
+	lasts("shutdown.grace", c.Shutdown.Grace, 0, time.Hour, found)
+}
+
+func (a *API) check(found *problems) {
+	checkListen("api.listen", a.Listen, found)
+	for _, o := range a.CORSOrigins {
+		u, err := url.Parse(o)
+		if o != "*" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.Scheme+"://"+u.Host != o) {
+			found.add("api.cors_origins", "", quoted(o)+" is not an origin", "write scheme and host only, such as https://shop.example, or *")
+		}
+	}
+	between("api.max_body_bytes", a.MaxBodyBytes, 1<<10, 16<<20, found)
+	between("api.max_header_bytes", a.MaxHeaderBytes, 4<<10, 1<<20, found)
+	t := a.Timeouts
+	for _, v := range []struct {
+		key   string
+		value time.Duration
+	}{{"read_header", t.ReadHeader}, {"read", t.Read}, {"request", t.Request}, {"write", t.Write}, {"idle", t.Idle}} {
+		lasts("api.timeouts."+v.key, v.value, 10*time.Millisecond, time.Hour, found)
+	}
+	if t.Write <= t.Request {
+		found.add("api.timeouts.write", "", "it is not longer than api.timeouts.request, so the answer of a slow request would never be written",
+			"make it longer than "+t.Request.String())
+	}
+	between("api.in_flight.buy", a.InFlight.Buy, 1, 1_000_000, found)
+	between("api.in_flight.read", a.InFlight.Read, 1, 1_000_000, found)
+	between("api.in_flight.pay", a.InFlight.Pay, 1, 1_000_000, found)
+	between("api.in_flight.admin", a.InFlight.Admin, 1, 1_000_000, found)
+	between("api.streams.total", a.Streams.Total, 1, 10_000_000, found)
+	between("api.streams.per_ip", a.Streams.PerIP, 1, 10_000_000, found)
+	between("api.streams.per_user", a.Streams.PerUser, 1, 10_000_000, found)
+}
+
+func (l *Ledger) check(found *problems) {
+	path, isSQLite := strings.CutPrefix(l.URL, sqliteScheme)
+	switch {
+	case strings.HasPrefix(l.URL, "postgres://"), strings.HasPrefix(l.URL, "postgresql://"):
+		found.add("ledger.url", "", "PostgreSQL is not in this version", "use "+sqliteScheme+"PATH, one file on a local disk")
+	case !isSQLite:
+		found.add("ledger.url", "", "the kind of ledger is unknown", "use "+sqliteScheme+"PATH, such as sqlite:./data/doorbuster.db")
+	case path == "" || strings.HasPrefix(path, ":") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "?#%"):
+		found.add("ledger.url", "", "what follows sqlite: is not the plain path of a file", "use a path without ? # %, such as sqlite:./data/doorbuster.db; a ledger in memory would forget the orders")
+	}
+}
+
+// SQLitePath returns the path of the embedded ledger's file.
+func (l *Ledger) SQLitePath() string { return strings.TrimPrefix(l.URL, sqliteScheme) }
+
+func (j *JWT) check(found *problems) {
+	if j.Issuer == "" {
+		found.add("auth.jwt.issuer", "", "the issuer is missing", "name the iss claim of your tokens")
+	}
+	if j.Audience == "" {
+		found.add("auth.jwt.audience", "", "the audience is missing", "name the aud claim of your tokens")
+	}
+	oneOf("auth.jwt.algorithm", j.Algorithm, []string{"HS256", "EdDSA", "RS256", "ES256"}, found)
+	var named []string
+	for _, s := range []struct{ name, value string }{
+		{"secret_file", j.SecretFile}, {"public_key_file", j.PublicKeyFile}, {"jwks_file", j.JWKSFile}, {"jwks_url", j.JWKSURL},
+	} {
+		if s.value != "" {
+			named = append(named, s.name)
+		}
+	}
+	shared := j.Algorithm == "HS256"
+	switch {
+	case len(named) > 1:
+		found.add("auth.jwt", "", "the key has several sources: "+strings.Join(named, ", "), "keep one of them")
+	case j.SecretFile != "" && !shared:
+		found.add("auth.jwt.algorithm", "", "secret_file is for HS256, not for "+quoted(j.Algorithm), "set algorithm to HS256, or name a public key")
+	case len(named) == 1 && j.SecretFile == "" && shared:
+		found.add("auth.jwt.algorithm", "", named[0]+" is for EdDSA, RS256 or ES256, not for HS256", "set algorithm to the one of your issuer's key")
+	case len(named) == 0 && !shared:
+		found.add("auth.jwt.algorithm", "", "the development key is for HS256, not for "+quoted(j.Algorithm), "name your issuer's key, or leave the algorithm at HS256")
+	}
+	if j.JWKSURL != "" && !fetchable(j.JWKSURL) {
+		found.add("auth.jwt.jwks_url", "", "this is neither an https URL nor an http one on a loopback address", "keys that come over a plain network could be anybody's")
+	}
+}
+
+func fetchable(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && loopbackHost(u.Hostname())
+}
+
+func checkListen(key, listen string, found *problems) {
+	if !validListen(listen) {
+		found.add(key, "", quoted(listen)+" is not an address to listen on", "write host and port, such as 127.0.0.1:8080 or [::1]:8080; port 0 takes a free one")
+	}
+}
+
+func validListen(listen string) bool {
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+// Loopback reports whether an address to listen on can be reached from this
+// machine only.
+func Loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && loopbackHost(host)
+}
+
+func loopbackHost(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}
+
+func between(key string, n, low, high int, found *problems) {
+	if n < low || n > high {
+		found.add(key, "", strconv.Itoa(n)+" is out of range", "use "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
+	}
+}
+
+func lasts(key string, d, low, high time.Duration, found *problems) {
+	if d < low || d > high {
+		found.add(key, "", d.String()+" is out of range", "use "+low.String()+" to "+high.String())
+	}
+}
+
+func oneOf(key, value string, legal []string, found *problems) {
+	if !slices.Contains(legal, value) {
+		found.add(key, "", quoted(value)+" is unknown", "use "+strings.Join(legal, ", "))
+	}
+}
