@@ -353,3 +353,15 @@ func FuzzVerify(f *testing.F) {
 		require.NotEmpty(t, text(t, &report))
 	})
 }
+
+// A line may be longer than the reader's buffer: a sale of many items.
+func TestLongLinesAreRead(t *testing.T) {
+	t.Parallel()
+	w := story(t)
+	title := strings.Repeat("x", 1<<17)
+	w.editSale(func(b *ledger.SaleBody) { b.Title = title })
+	w.facts.body.Title = title
+	report, err := Verify(t.Context(), bytes.NewReader(w.export()), VerifyOptions{})
+	require.NoError(t, err)
+	require.False(t, report.Broken(), "%s", text(t, &report))
+}

@@ -69,7 +69,7 @@ func Verify(ctx context.Context, r io.Reader, o VerifyOptions) (Report, error) {
 		c.wanted = wanted
 		checks = append(checks, fileHead)
 	}
-	f := &file{in: bufio.NewReaderSize(r, maxLine), to: c}
+	f := &file{in: bufio.NewReaderSize(r, 1<<16), to: c}
 	if err := f.read(ctx); err != nil {
 		return Report{}, err
 	}
@@ -125,10 +125,10 @@ func (f *file) read(ctx context.Context) error {
 			return ctx.Err()
 		}
 		f.line++
-		raw, err := f.in.ReadSlice('\n')
+		raw, err := f.next()
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			return f.fault(errLongLine)
+		case errors.Is(err, errLongLine):
+			return f.fault(err)
 		case errors.Is(err, io.EOF):
 			if len(raw) > 0 {
 				return f.fault(errNoNewline)
@@ -150,6 +150,23 @@ func (f *file) read(ctx context.Context) error {
 		}
 		sum.Write(raw)
 	}
+}
+
+// next returns the next line with its end, valid until the next call.
+func (f *file) next() ([]byte, error) {
+	raw, err := f.in.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return raw, err
+	}
+	long := bytes.Clone(raw)
+	for errors.Is(err, bufio.ErrBufferFull) && len(long) <= maxLine {
+		raw, err = f.in.ReadSlice('\n')
+		long = append(long, raw...)
+	}
+	if len(long) > maxLine {
+		return nil, errLongLine
+	}
+	return long, err
 }
 
 func (f *file) fault(err error) error { return &FileError{Line: f.line, Err: err} }
