@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -191,9 +192,9 @@ func batchTwice(t *testing.T, w *world) {
 
 func batchGreedy(t *testing.T, w *world) {
 	s := w.open(t, nil)
-	var clicks []ledger.Attempt
+	clicks := make([]ledger.Attempt, 0, 7)
 	for i := range 6 {
-		clicks = append(clicks, click(s, "ann", fmt.Sprint(i), 1))
+		clicks = append(clicks, click(s, "ann", strconv.Itoa(i), 1))
 	}
 	clicks = append(clicks, click(s, "bob", "k", 2))
 	require.Equal(t, []sale.Verdict{
@@ -227,7 +228,7 @@ func batchEmpty(t *testing.T, w *world) {
 func batchPoison(t *testing.T, w *world) {
 	s := w.open(t, nil)
 	w.Faults.Refuse(t, "mallory")
-	var clicks []ledger.Attempt
+	clicks := make([]ledger.Attempt, 0, 9)
 	for i := range 9 {
 		clicks = append(clicks, click(s, fmt.Sprint("user-", i), "k", 1))
 	}

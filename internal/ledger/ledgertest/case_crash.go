@@ -183,7 +183,7 @@ func (w *world) dump(t *testing.T) contents {
 			return err
 		}
 		for _, n := range numbers {
-			if err := c.add(ctx, r, n); err != nil {
+			if err = c.add(ctx, r, n); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func journalSnapshot(t *testing.T, w *world) {
 			return w.snapshots(ctx, s.Number)
 		}
 		for j := range 15 {
-			r, err := w.tryOne(ctx, &s, click(s, fmt.Sprint("user-", i), fmt.Sprint(j), 1))
+			r, err := w.tryOne(ctx, &s, click(s, fmt.Sprint("user-", i), strconv.Itoa(j), 1))
 			if err == nil && j%3 == 0 {
 				_, err = w.ledger.Cancel(ctx, r.Order.ID, "")
 			}
@@ -199,7 +200,7 @@ func watchAll(t *testing.T, w *world) {
 	s := w.open(t, func(s *sale.Sale) { s.Items[0].Stock = 12 })
 	together(t, 6, func(ctx context.Context, i int) error {
 		for j := range 4 {
-			r, err := w.tryOne(ctx, &s, click(s, fmt.Sprint("user-", i), fmt.Sprint(j), 1))
+			r, err := w.tryOne(ctx, &s, click(s, fmt.Sprint("user-", i), strconv.Itoa(j), 1))
 			if err == nil && r.Verdict == sale.Taken && j == 0 {
 				_, err = w.ledger.Pay(ctx, charge(r.Order, fmt.Sprint("p-", i)))
 			}

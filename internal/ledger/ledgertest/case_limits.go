@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -108,7 +109,7 @@ func holdSweep(t *testing.T, w *world) {
 
 func holdPoison(t *testing.T, w *world) {
 	s := w.open(t, nil)
-	var ids []sale.OrderID
+	ids := make([]sale.OrderID, 0, 5)
 	for i := range 5 {
 		ids = append(ids, w.take(t, s, fmt.Sprint("user-", i), "k", 1).ID)
 	}
@@ -159,7 +160,7 @@ func holdForgiven(t *testing.T, w *world) {
 	}
 	w.patch(t, s, sale.Patch{MaxUnpaidHolds: new(int64(0))})
 	for i := range 5 {
-		w.cancel(t, w.take(t, s, "bob", fmt.Sprint(i), 1))
+		w.cancel(t, w.take(t, s, "bob", strconv.Itoa(i), 1))
 	}
 	w.take(t, s, "bob", "k", 1) // zero is no cap
 }
@@ -188,7 +189,7 @@ func limitHeld(t *testing.T, w *world) {
 func limitLive(t *testing.T, w *world) {
 	s := w.open(t, func(s *sale.Sale) { s.PerUserLimit = 1 })
 	for i := range 4 {
-		key := fmt.Sprint(i)
+		key := strconv.Itoa(i)
 		w.cancel(t, w.take(t, s, "ann", "c"+key, 1))
 		w.lapse(t, w.take(t, s, "ann", "e"+key, 1))
 		w.refund(t, w.pay(t, w.take(t, s, "ann", "r"+key, 1), "p"+key), true)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -45,10 +46,10 @@ func (w *world) pages(t *testing.T, f ledger.OrderFilter) []sale.Order {
 // crowd makes orders of several instants, several to an instant.
 func (w *world) crowd(t *testing.T, s sale.Sale) []sale.Order {
 	t.Helper()
-	var all []sale.Order
+	all := make([]sale.Order, 0, 25)
 	for i := range 5 {
 		for j := range 5 {
-			all = append(all, w.take(t, s, fmt.Sprint("user-", j), fmt.Sprint(i), 1))
+			all = append(all, w.take(t, s, fmt.Sprint("user-", j), strconv.Itoa(i), 1))
 		}
 		w.Advance(time.Millisecond)
 	}
@@ -126,7 +127,7 @@ func listShifted(t *testing.T, w *world) {
 		}
 		last := page[len(page)-1]
 		f.Before = ledger.Cursor{At: last.ReservedAt, ID: last.ID}
-		w.take(t, s, "intruder", fmt.Sprint(i), 1)
+		w.take(t, s, "intruder", strconv.Itoa(i), 1)
 	}
 	require.Equal(t, all, got)
 }
@@ -162,7 +163,7 @@ func listSales(t *testing.T, w *world) {
 
 func listRefunds(t *testing.T, w *world) {
 	s := w.open(t, roomy)
-	var want []sale.RefundID
+	want := make([]sale.RefundID, 0, 9)
 	for i := range 9 {
 		id := fmt.Sprint("p-", i)
 		w.refund(t, w.pay(t, w.take(t, s, "ann", id, 1), id), true)
@@ -171,8 +172,9 @@ func listRefunds(t *testing.T, w *world) {
 			w.Advance(time.Millisecond)
 		}
 	}
+	var err error
 	for _, i := range []int{1, 5, 6} {
-		_, err := w.ledger.RefundDone(t.Context(), want[i])
+		_, err = w.ledger.RefundDone(t.Context(), want[i])
 		require.NoError(t, err)
 	}
 	open := []sale.RefundID{want[0], want[2], want[3], want[4], want[7], want[8]}
@@ -181,8 +183,8 @@ func listRefunds(t *testing.T, w *world) {
 			var got []sale.RefundID
 			f := ledger.RefundFilter{State: state, Limit: size}
 			for {
-				page, err := w.ledger.ListRefunds(t.Context(), f)
-				require.NoError(t, err)
+				page, listErr := w.ledger.ListRefunds(t.Context(), f)
+				require.NoError(t, listErr)
 				if len(page) == 0 {
 					break
 				}
@@ -234,8 +236,8 @@ func keysKept(t *testing.T, w *world) {
 	require.NoError(t, w.ledger.RevokeAPIKey(t.Context(), "b"), "revoked once, and for good")
 	w.reopen(t)
 	for _, want := range []ledger.APIKey{a, b} {
-		got, err := w.ledger.APIKey(t.Context(), want.ID)
-		require.NoError(t, err)
+		got, readErr := w.ledger.APIKey(t.Context(), want.ID)
+		require.NoError(t, readErr)
 		require.Equal(t, want, got)
 	}
 	all, err := w.ledger.ListAPIKeys(t.Context())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func raceHundred(t *testing.T, w *world) {
 	const callers, size = 20, 10
 	verdicts := make([]sale.Verdict, callers*size)
 	together(t, callers, func(ctx context.Context, i int) error {
-		var clicks []ledger.Attempt
+		clicks := make([]ledger.Attempt, 0, size)
 		for j := range size {
 			clicks = append(clicks, click(s, fmt.Sprint("user-", i, "-", j), "k", 1))
 		}
@@ -97,7 +98,7 @@ func raceLimit(t *testing.T, w *world) {
 	s := w.open(t, stock(100))
 	verdicts := make([]sale.Verdict, 20)
 	together(t, len(verdicts), func(ctx context.Context, i int) error {
-		r, err := w.tryOne(ctx, &s, click(s, "ann", fmt.Sprint(i), 1))
+		r, err := w.tryOne(ctx, &s, click(s, "ann", strconv.Itoa(i), 1))
 		verdicts[i] = r.Verdict
 		return err
 	})
@@ -111,7 +112,7 @@ func raceTwoAndOne(t *testing.T, w *world) {
 		user := fmt.Sprint("user-", round)
 		verdicts := make([]sale.Verdict, 2)
 		together(t, 2, func(ctx context.Context, i int) error {
-			r, err := w.tryOne(ctx, &s, click(s, user, fmt.Sprint(i), int64(i+1)))
+			r, err := w.tryOne(ctx, &s, click(s, user, strconv.Itoa(i), int64(i+1)))
 			verdicts[i] = r.Verdict
 			return err
 		})
@@ -250,7 +251,7 @@ func raceStock(t *testing.T, w *world) {
 // raceSales mixes every act on several sales, users in any order. A deadlock
 // would run into the deadline.
 func raceSales(t *testing.T, w *world) {
-	var sales []sale.Sale
+	sales := make([]sale.Sale, 0, 4)
 	for range 4 {
 		sales = append(sales, w.open(t, func(s *sale.Sale) { s.Hold, s.PerUserLimit, s.Items[0].Stock = time.Second, 3, 30 }))
 	}
@@ -268,7 +269,7 @@ func raceSales(t *testing.T, w *world) {
 
 // mixed does one of everything to a sale.
 func (w *world) mixed(ctx context.Context, s *sale.Sale, rnd *rand.Rand, key string) error {
-	var clicks []ledger.Attempt
+	clicks := make([]ledger.Attempt, 0, 4)
 	for _, u := range rnd.Perm(8)[:4] {
 		clicks = append(clicks, click(*s, fmt.Sprint("user-", u), key, 1))
 	}
@@ -297,7 +298,7 @@ func (w *world) mixed(ctx context.Context, s *sale.Sale, rnd *rand.Rand, key str
 		return err
 	}
 	for _, id := range due.IDs {
-		if _, err := w.ledger.Expire(ctx, []sale.OrderID{id}); err != nil {
+		if _, err = w.ledger.Expire(ctx, []sale.OrderID{id}); err != nil {
 			return err
 		}
 	}

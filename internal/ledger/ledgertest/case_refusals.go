@@ -3,6 +3,7 @@ package ledgertest
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func refusalCases() []testCase {
 func refuseQuantity(t *testing.T, w *world) {
 	s := w.open(t, nil)
 	for _, n := range []int64{0, -1, -5, 3, math.MaxInt32, math.MaxInt32 + 1, 1<<53 + 1, math.MaxInt64, math.MinInt64} {
-		w.refuse(t, s, click(s, "ann", fmt.Sprint(n), n), sale.BadQuantity)
+		w.refuse(t, s, click(s, "ann", strconv.FormatInt(n, 10), n), sale.BadQuantity)
 	}
 	require.Equal(t, int64(10), w.left(t, s))
 }
@@ -36,7 +37,7 @@ func refuseFree(t *testing.T, w *world) {
 	s := w.open(t, func(s *sale.Sale) { s.PerUserLimit = 1 })
 	w.take(t, s, "ann", "k", 1)
 	for i := range 9 {
-		var clicks []ledger.Attempt
+		clicks := make([]ledger.Attempt, 0, 7)
 		for j := range 6 {
 			clicks = append(clicks, click(s, "ann", fmt.Sprint("again-", i, "-", j), 1))
 		}

@@ -45,8 +45,8 @@ func saleCreated(t *testing.T, w *world) {
 		func() (sale.Sale, error) { return w.ledger.Sale(t.Context(), s.Slug) },
 		func() (sale.Sale, error) { return w.ledger.SaleByNumber(t.Context(), s.Number) },
 	} {
-		found, err := read()
-		require.NoError(t, err)
+		found, readErr := read()
+		require.NoError(t, readErr)
 		require.Equal(t, s, found)
 	}
 	other := w.draft(t, nil)
@@ -93,8 +93,8 @@ func saleBad(t *testing.T, w *world) {
 	} {
 		in := w.basic(t)
 		edit(&in)
-		_, err := w.ledger.CreateSale(t.Context(), in)
-		requireCode(t, sale.CodeInvalid, err)
+		_, refused := w.ledger.CreateSale(t.Context(), in)
+		requireCode(t, sale.CodeInvalid, refused)
 	}
 	all, err := w.ledger.ListSales(t.Context(), 0, 10)
 	require.NoError(t, err)
@@ -114,8 +114,8 @@ func saleBad(t *testing.T, w *world) {
 		{Items: []sale.ItemPatch{{SKU: "shoe-42", Price: new(int64(-1))}}},
 		{Title: new("a\nb")},
 	} {
-		_, err := w.ledger.ChangeSale(t.Context(), s.Slug, 0, sale.Change{Action: sale.ActionUpdate, Patch: p})
-		requireCode(t, sale.CodeInvalid, err)
+		_, refused := w.ledger.ChangeSale(t.Context(), s.Slug, 0, sale.Change{Action: sale.ActionUpdate, Patch: p})
+		requireCode(t, sale.CodeInvalid, refused)
 	}
 	_, err = w.ledger.ChangeSale(t.Context(), s.Slug, 0, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{Items: []sale.ItemPatch{{SKU: "boot"}}}})
 	requireCode(t, sale.CodeItemNotFound, err)
@@ -214,7 +214,7 @@ func saleDeleteHeld(t *testing.T, w *world) {
 
 // saleAgain: nothing of a deleted sale can touch its successor.
 func saleAgain(t *testing.T, w *world) {
-	var olds []sale.Sale
+	olds := make([]sale.Sale, 0, 3)
 	for range 3 {
 		s := w.open(t, func(s *sale.Sale) {
 			s.PerUserLimit, s.MaxUnpaidHolds = 1, 1

@@ -1,7 +1,7 @@
 package ledgertest
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -49,7 +49,7 @@ func (w *world) stateActs() map[string]func(t *testing.T, o sale.Order) string {
 			t.Helper()
 			n, err := w.ledger.Expire(t.Context(), []sale.OrderID{o.ID})
 			require.NoError(t, err)
-			return fmt.Sprint(n)
+			return strconv.Itoa(n)
 		},
 		"refund": func(t *testing.T, o sale.Order) string {
 			t.Helper()

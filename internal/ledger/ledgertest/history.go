@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -198,7 +199,7 @@ func (w *world) history(t *testing.T, seed uint64) []porcupine.Operation {
 
 // do does a deed at the ledger.
 func (w *world) do(ctx context.Context, s *sale.Sale, d deed, payment string) (reply, error) {
-	user, key := fmt.Sprint("user-", d.slot/histKeys), fmt.Sprint(d.slot%histKeys)
+	user, key := fmt.Sprint("user-", d.slot/histKeys), strconv.Itoa(d.slot%histKeys)
 	id := s.OrderID(user, key)
 	switch d.verb {
 	case "wait":
@@ -209,7 +210,7 @@ func (w *world) do(ctx context.Context, s *sale.Sale, d deed, payment string) (r
 		return reply{said: string(r.Verdict), state: r.Order.State, left: r.Left}, err
 	case "expire":
 		n, err := w.ledger.Expire(ctx, []sale.OrderID{id})
-		return reply{said: fmt.Sprint(n)}, err
+		return reply{said: strconv.Itoa(n)}, err
 	case "pay":
 		p := sale.Payment{ID: payment, Order: id, Status: sale.PaymentSucceeded, Amount: histPrice * d.quantity(), Currency: "EUR"}
 		paid, err := w.ledger.Pay(ctx, p)

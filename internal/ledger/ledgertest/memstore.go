@@ -141,7 +141,7 @@ func (m *MemStore) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 		return err
 	}
 	m.faults.Lock()
-	plan := m.plan
+	wrong := m.plan
 	m.plan.abortAt, m.plan.fired, m.plan.loseReply = 0, nil, false
 	m.faults.Unlock()
 
@@ -150,7 +150,7 @@ func (m *MemStore) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 		memReader: memReader{store: m, at: func() *state { return work }},
 		now:       time.UnixMilli(m.clock.Load()).UTC(),
 		locked:    make(map[sale.Number]bool),
-		plan:      plan,
+		plan:      wrong,
 	}
 	tx.statement = tx.step
 	if err := fn(tx); err != nil {
@@ -160,7 +160,7 @@ func (m *MemStore) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 		return err
 	}
 	m.current.Store(work)
-	if plan.loseReply {
+	if wrong.loseReply {
 		return fmt.Errorf("commit: %w", ErrAborted)
 	}
 	return nil
