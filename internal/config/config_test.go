@@ -145,6 +145,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	require.Equal(t, []string{filepath.Base(dir) + ": the file cannot be read: is a directory [check that it is a file]"}, mistakes(t, config.Sources{File: dir}))
 	require.Equal(t, []string{"door.yaml: the file is longer than 64 KiB [check that it is a configuration file]"},
 		mistakes(t, config.Sources{File: file(t, strings.Repeat("#\n", 40_000))}))
+	require.Equal(t, []string{"door.yaml: the file has more than 1000 opening brackets [check that it is a configuration file]"},
+		mistakes(t, config.Sources{File: file(t, strings.Repeat("[", 60_000))}))
 }
 
 func TestMistakesInTheEnvironmentAndFlags(t *testing.T) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -111,9 +112,12 @@ func (f *Field) split(text string) []string {
 	return []string{text}
 }
 
-// maxFile bounds a file: no configuration is that long, and a parser that
-// recurses must not be fed without end.
-const maxFile = 64 << 10
+// Bounds of a file: no configuration is that long or nested, and the parser's
+// time grows with the square of the depth of brackets.
+const (
+	maxFile     = 64 << 10
+	maxBrackets = 1000
+)
 
 func readFile(path string, found *problems) []assignment {
 	f, err := os.Open(path) //nolint:gosec // the operator names the file
@@ -133,6 +137,9 @@ func readFile(path string, found *problems) []assignment {
 		return nil
 	case len(raw) > maxFile:
 		found.add("", path, "the file is longer than 64 KiB", "check that it is a configuration file")
+		return nil
+	case bytes.Count(raw, []byte("["))+bytes.Count(raw, []byte("{")) > maxBrackets:
+		found.add("", path, "the file has more than 1000 opening brackets", "check that it is a configuration file")
 		return nil
 	}
 	return parseYAML(path, raw, found)
