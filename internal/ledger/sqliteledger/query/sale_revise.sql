@@ -1,0 +1,6 @@
+-- Replaces the rules of a sale.
+-- params: slug, title, starts_at, ends_at, per_user_limit, limit_rule, hold_ms, max_unpaid_holds, cool_down_ms, currency, state, terms, version, path, epoch, updated_at, sale
+UPDATE sales
+SET slug = ?, title = ?, starts_at = ?, ends_at = ?, per_user_limit = ?, limit_rule = ?, hold_ms = ?, max_unpaid_holds = ?,
+    cool_down_ms = ?, currency = ?, state = ?, terms = ?, version = ?, path = ?, epoch = ?, updated_at = ?
+WHERE number = ?

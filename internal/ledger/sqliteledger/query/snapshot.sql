@@ -1,0 +1,3 @@
+-- Fixes the instant that a read transaction sees.
+-- params: none
+SELECT 1 FROM sales LIMIT 1

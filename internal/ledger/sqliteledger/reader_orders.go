@@ -1,0 +1,175 @@
+package sqliteledger
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// OrdersByID implements ledger.Reader.
+func (r *reader) OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sale.OrderID]sale.Order, error) {
+	out := make(map[sale.OrderID]sale.Order)
+	err := r.with(ctx, func(c *conn) error {
+		return chunks(len(ids), func(from, to, width int) error {
+			return c.get(ctx, variant{"orders_by_id", width}, func(a *args) {
+				for i := from; i < to; i++ {
+					a.blob(ids[i][:])
+				}
+				for range width - (to - from) {
+					a.null()
+				}
+			}, each(func(o sale.Order) error {
+				out[o.ID] = o
+				return nil
+			}, decodeOrder))
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// ListOrders implements ledger.Reader. An order that cannot be read is left out
+// and reported to Options.OnCorrupt.
+func (r *reader) ListOrders(ctx context.Context, f ledger.OrderFilter) ([]sale.Order, error) {
+	name, bind := pageOf(f)
+	var out []sale.Order
+	if err := r.scan(ctx, name, bind, list(r, &out, decodeOrder)); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// pageOf picks the statement that finds a page of orders along an index.
+func pageOf(f ledger.OrderFilter) (name string, bind func(*args)) {
+	at, id := ledger.Millis(f.Before.At), f.Before.ID
+	if f.Before == (ledger.Cursor{}) {
+		at = math.MaxInt64
+	}
+	before := func(a *args) {
+		a.int(at)
+		a.blob(id[:])
+	}
+	rest := func(a *args) {
+		before(a)
+		a.text(string(f.State))
+		a.int(int64(f.Limit))
+	}
+	switch {
+	case f.User != "":
+		return "orders_of_user", func(a *args) {
+			a.text(f.User)
+			a.int(int64(f.Sale))
+			rest(a)
+		}
+	case f.Sale != 0 && f.State == sale.Reserved:
+		return "orders_reserved", func(a *args) {
+			a.int(int64(f.Sale))
+			before(a)
+			a.int(int64(f.Limit))
+		}
+	case f.Sale != 0:
+		return "orders_of_sale", func(a *args) {
+			a.int(int64(f.Sale))
+			rest(a)
+		}
+	}
+	return "orders_of_all", rest
+}
+
+// EachOrder implements ledger.Reader. An order that cannot be read is an error.
+func (r *reader) EachOrder(ctx context.Context, n sale.Number, fn func(sale.Order) error) error {
+	return r.scan(ctx, "orders_each", within(n), each(fn, decodeOrder))
+}
+
+// within binds the range of the ids that belong to a sale.
+func within(n sale.Number) func(*args) {
+	first, last := saleRange(n)
+	return func(a *args) {
+		a.blob(first[:])
+		a.blob(last[:])
+	}
+}
+
+// Due implements ledger.Reader. It reads ids and times only, so an order or a
+// sale that is damaged elsewhere is due like any other; an order without a
+// readable id is left out and reported to Options.OnCorrupt.
+func (r *reader) Due(ctx context.Context, now time.Time, limit int) ([]sale.OrderID, time.Time, error) {
+	type hold struct {
+		id  sale.OrderID
+		end time.Time
+	}
+	var due []hold
+	err := r.scan(ctx, "orders_due", func(a *args) {
+		a.time(now)
+		a.int(int64(limit))
+	}, list(r, &due, func(row *row) (hold, error) {
+		h := hold{id: row.id(), end: row.time()}
+		if row.err == nil && h.id.IsZero() {
+			row.err = corrupt("a due order has no id")
+		}
+		return h, row.done()
+	}))
+	if err != nil || len(due) == 0 {
+		return nil, time.Time{}, err
+	}
+	ids := make([]sale.OrderID, len(due))
+	for i := range due {
+		ids[i] = due[i].id
+	}
+	return ids, due[0].end, nil
+}
+
+// Buyers implements ledger.Reader.
+func (r *reader) Buyers(ctx context.Context, n sale.Number) ([]uint64, error) {
+	var out []uint64
+	err := r.scan(ctx, "buyers", func(a *args) { a.int(int64(n)) }, func(row *row) error {
+		out = append(out, sale.UserHash(row.text()))
+		return row.done()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Holders implements ledger.Reader.
+func (r *reader) Holders(ctx context.Context, n sale.Number, users []string) (map[string]ledger.Holder, error) {
+	out := make(map[string]ledger.Holder)
+	err := r.holders(ctx, n, users, func(h holder) { out[h.User] = h.Holder })
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (r *reader) holders(ctx context.Context, n sale.Number, users []string, found func(holder)) error {
+	return r.with(ctx, func(c *conn) error {
+		return chunks(len(users), func(from, to, width int) error {
+			return c.get(ctx, variant{"holders_by_user", width}, func(a *args) {
+				a.int(int64(n))
+				for _, user := range users[from:to] {
+					a.text(user)
+				}
+				for range width - (to - from) {
+					a.null()
+				}
+			}, each(func(h holder) error {
+				found(h)
+				return nil
+			}, decodeHolder))
+		})
+	})
+}
+
+// EachHolder implements ledger.Reader. Whoever has an order has a row, also one
+// who counts for nothing.
+func (r *reader) EachHolder(ctx context.Context, n sale.Number, fn func(ledger.Holder) error) error {
+	return r.scan(ctx, "holders_each", func(a *args) { a.int(int64(n)) }, each(func(h holder) error {
+		return fn(h.Holder)
+	}, decodeHolder))
+}
