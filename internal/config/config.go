@@ -11,7 +11,7 @@ import (
 type Config struct {
 	DataDir  string   `key:"data_dir" default:"./data" flag:"data-dir" doc:"Folder of everything the server keeps: the embedded ledger, development keys, and the addresses it listens on. Made if missing, readable by its owner only."`
 	API      API      `key:"api" doc:"The HTTP API that buyers, shops and operators call."`
-	Ops      Ops      `key:"ops" doc:"Health, readiness, metrics and profiles. It asks nobody who they are: keep it on a private address."`
+	Ops      Ops      `key:"ops" doc:"Health, readiness, metrics and profiles, for operators' tools."`
 	Ledger   Ledger   `key:"ledger" doc:"The book of record."`
 	Auth     Auth     `key:"auth" doc:"Who the caller is."`
 	Engine   Engine   `key:"engine" doc:"How attempts are gathered into transactions."`
@@ -25,10 +25,10 @@ type API struct {
 	Listen         string         `key:"listen" default:"127.0.0.1:8080" flag:"api-listen" doc:"Address of the API. Port 0 takes a free one; the address taken is written to <data_dir>/api.addr. On an address that is not loopback a key for buyers' tokens must be configured (auth.jwt)."`
 	CORSOrigins    []string       `key:"cors_origins" doc:"Origins whose pages may call the API from a browser, such as https://shop.example; * is any."`
 	TrustedProxies []netip.Prefix `key:"trusted_proxies" doc:"Networks of your own proxies. Only what they add to X-Forwarded-For is believed; without them the peer's address is the client's."`
-	MaxBodyBytes   int            `key:"max_body_bytes" default:"65536" doc:"Longest request body. Longer ones are refused with 413."`
+	MaxBodyBytes   int            `key:"max_body_bytes" default:"16384" doc:"Longest request body; longer ones are refused with 413. Operators may send 16 times as much."`
 	MaxHeaderBytes int            `key:"max_header_bytes" default:"16384" doc:"Longest request header. Longer ones are refused with 431."`
 	Timeouts       Timeouts       `key:"timeouts" doc:"Protection from slow clients."`
-	InFlight       InFlight       `key:"in_flight" doc:"Most requests of a class that are worked on at once; beyond it the answer is 503 busy with Retry-After. Classes have separate places, so that a crowd of buyers cannot keep payments or operators out."`
+	Limits         Limits         `key:"limits" doc:"Places for requests, by class. Classes have separate places, so that a crowd of buyers cannot keep payments or operators out."`
 	Streams        Streams        `key:"streams" doc:"Caps on open event streams; beyond them the answer is 429 with Retry-After."`
 }
 
@@ -41,24 +41,31 @@ type Timeouts struct {
 	Idle       time.Duration `key:"idle" default:"2m" doc:"Longest time that a connection is kept open without a request."`
 }
 
-// InFlight caps the requests under way, by class.
-type InFlight struct {
-	Buy   int `key:"buy" default:"4096" doc:"Buys."`
-	Read  int `key:"read" default:"2048" doc:"Sales, orders and everything else that only reads."`
-	Pay   int `key:"pay" default:"512" doc:"Payments, cancels and refunds."`
-	Admin int `key:"admin" default:"64" doc:"Calls of operators."`
+// Limits bounds the requests of each class.
+type Limits struct {
+	Buy   Limit `key:"buy" default:"in_flight=256 queue=16384 wait=2s" doc:"Buys."`
+	Read  Limit `key:"read" default:"in_flight=512 queue=4096 wait=2s" doc:"Sales, orders and everything else that only reads."`
+	Pay   Limit `key:"pay" default:"in_flight=128 queue=4096 wait=5s" doc:"Payments, cancels and refunds."`
+	Admin Limit `key:"admin" default:"in_flight=32 queue=256 wait=2s" doc:"Calls of operators."`
+}
+
+// Limit bounds the requests of one class.
+type Limit struct {
+	InFlight int           `key:"in_flight" doc:"Most requests that are worked on at once."`
+	Queue    int           `key:"queue" doc:"Most requests that wait for a place; the next one is answered 503 busy at once."`
+	Wait     time.Duration `key:"wait" doc:"Longest wait for a place, then 503 busy."`
 }
 
 // Streams caps open event streams.
 type Streams struct {
-	Total   int `key:"total" default:"20000" doc:"Of this process."`
-	PerIP   int `key:"per_ip" default:"200" doc:"Of one client address (IPv6: one /64 network)."`
+	Total   int `key:"total" default:"10000" doc:"Of this process."`
+	PerIP   int `key:"per_ip" default:"64" doc:"Of one client address (IPv6: one /64 network)."`
 	PerUser int `key:"per_user" default:"8" doc:"Of one buyer."`
 }
 
 // Ops is the listener for operators' tools.
 type Ops struct {
-	Listen string `key:"listen" default:"127.0.0.1:9090" flag:"ops-listen" doc:"Address of /healthz, /readyz, /metrics and /debug/pprof. Port 0 takes a free one; the address taken is written to <data_dir>/ops.addr."`
+	Listen string `key:"listen" default:"127.0.0.1:9090" flag:"ops-listen" doc:"Address of /healthz, /readyz, /metrics and /debug/pprof. On an address that is not loopback, metrics and profiles ask for an API key with the scope ops. Port 0 takes a free one; the address taken is written to <data_dir>/ops.addr."`
 }
 
 // Ledger is the book of record.

@@ -48,6 +48,8 @@ func TestDefaultIsValid(t *testing.T) {
 	require.Equal(t, "data/doorbuster.db", c.Ledger.SQLitePath())
 	require.Equal(t, 20*time.Second, c.Shutdown.Grace)
 	require.False(t, c.Auth.JWT.Named())
+	require.Equal(t, config.Limit{InFlight: 256, Queue: 16384, Wait: 2 * time.Second}, c.API.Limits.Buy)
+	require.Equal(t, config.Limit{InFlight: 128, Queue: 4096, Wait: 5 * time.Second}, c.API.Limits.Pay)
 }
 
 func TestEveryKeyIsDescribed(t *testing.T) {
@@ -188,7 +190,7 @@ func TestValidate(t *testing.T) {
 		"body":                {"api: {max_body_bytes: 12}", "api.max_body_bytes: 12 is out of range"},
 		"write":               {"api: {timeouts: {write: 5s}}", "api.timeouts.write: it is not longer"},
 		"idle":                {"api: {timeouts: {idle: -1s}}", "api.timeouts.idle: -1s is out of range"},
-		"in flight":           {"api: {in_flight: {pay: 0}}", "api.in_flight.pay: 0 is out of range"},
+		"in flight":           {"api: {limits: {pay: {in_flight: 0}}}", "api.limits.pay.in_flight: 0 is out of range"},
 		"streams":             {"api: {streams: {per_user: -1}}", "api.streams.per_user: -1 is out of range"},
 		"sweep":               {"holds: {sweep_interval: 3s}", "holds.sweep_interval: 3s is out of range"},
 		"refresh":             {"engine: {refresh: 2s}", "engine.refresh: 2s is out of range"},

@@ -66,12 +66,30 @@ func collect(prefix string, v reflect.Value) []Field {
 		}
 		f.Section = f.value.Kind() == reflect.Struct
 		f.isList = f.value.Kind() == reflect.Slice
+		inner := f.Default
+		if f.Section {
+			f.Default = ""
+		}
 		out = append(out, f)
 		if f.Section {
-			out = append(out, collect(f.Key+".", f.value)...)
+			out = append(out, withDefaults(collect(f.Key+".", f.value), inner)...)
 		}
 	}
 	return out
+}
+
+// withDefaults gives the keys of a section the defaults that its own tag names,
+// as "queue=256 wait=2s": sections of one type may start differently.
+func withDefaults(fields []Field, defaults string) []Field {
+	for pair := range strings.FieldsSeq(defaults) {
+		name, value, _ := strings.Cut(pair, "=")
+		for i := range fields {
+			if strings.HasSuffix(fields[i].Key, "."+name) {
+				fields[i].Default = value
+			}
+		}
+	}
+	return fields
 }
 
 // set reads a value from text: one word for most keys, any number for a list.

@@ -39,7 +39,7 @@ func TestDefaultsPrintAndReadBack(t *testing.T) {
 	require.NotContains(t, out.String(), "#")
 	back, err := config.Load(config.Sources{File: file(t, out.String())})
 	require.NoError(t, err, out.String())
-	require.Equal(t, config.Default().API.InFlight, back.API.InFlight)
+	require.Equal(t, config.Default().API.Limits, back.API.Limits)
 	require.Len(t, back.Origins, len(l.Values()), "every key is in the file")
 }
 

@@ -64,13 +64,22 @@ func (a *API) check(found *problems) {
 		found.add("api.timeouts.write", "", "it is not longer than api.timeouts.request, so the answer of a slow request would never be written",
 			"make it longer than "+t.Request.String())
 	}
-	between("api.in_flight.buy", a.InFlight.Buy, 1, 1_000_000, found)
-	between("api.in_flight.read", a.InFlight.Read, 1, 1_000_000, found)
-	between("api.in_flight.pay", a.InFlight.Pay, 1, 1_000_000, found)
-	between("api.in_flight.admin", a.InFlight.Admin, 1, 1_000_000, found)
+	a.Limits.check(found)
 	between("api.streams.total", a.Streams.Total, 1, 10_000_000, found)
 	between("api.streams.per_ip", a.Streams.PerIP, 1, 10_000_000, found)
 	between("api.streams.per_user", a.Streams.PerUser, 1, 10_000_000, found)
+}
+
+func (l *Limits) check(found *problems) {
+	for _, class := range []struct {
+		name  string
+		limit Limit
+	}{{"buy", l.Buy}, {"read", l.Read}, {"pay", l.Pay}, {"admin", l.Admin}} {
+		key := "api.limits." + class.name
+		between(key+".in_flight", class.limit.InFlight, 1, 1_000_000, found)
+		between(key+".queue", class.limit.Queue, 1, 10_000_000, found)
+		lasts(key+".wait", class.limit.Wait, time.Millisecond, time.Minute, found)
+	}
 }
 
 func (l *Ledger) check(found *problems) {
