@@ -93,21 +93,45 @@ func (c *Client) act(ctx context.Context, sale, action, state string) (AdminSale
 	return now, nil
 }
 
-// Restock changes the stock of one item. A new total is repeated when the
-// outcome is unknown; an addition is not, since it would add twice.
-func (c *Client) Restock(ctx context.Context, sale string, r Restock) (AdminSale, error) {
-	safe := once
-	if r.Stock != nil && r.Add == nil {
-		safe = again
+// Restock changes the stock of one item of the sale as it was at version; 0 is
+// any version. A new total for any version is repeated when the outcome is
+// unknown; an addition is not, since it would add twice.
+func (c *Client) Restock(ctx context.Context, sale string, version int64, r Restock) (AdminSale, error) {
+	total := r.Stock != nil && r.Add == nil
+	k := post(once, "v1", "admin", "sales", sale, "restock")
+	switch {
+	case version != 0:
+		k = k.set("If-Match", etagOf(version))
+	case total:
+		k = k.set("If-Match", "*")
+		k.safety = again
 	}
-	out, _, err := send[AdminSale](ctx, c, post(safe, "v1", "admin", "sales", sale, "restock"), r)
+	out, _, err := send[AdminSale](ctx, c, k, r)
 	return out, err
+}
+
+// Audit recounts the promises of a sale from its orders, payments and journal.
+func (c *Client) Audit(ctx context.Context, sale string) (AuditReport, error) {
+	out, _, err := fetch[AuditReport](ctx, c, post(again, "v1", "admin", "sales", sale, "audit"))
+	return out, err
+}
+
+// AdminOrder returns any order.
+func (c *Client) AdminOrder(ctx context.Context, order string) (Order, error) {
+	o, _, err := fetch[Order](ctx, c, get("v1", "admin", "orders", order))
+	return o, err
+}
+
+// AdminCancel ends any reserved order. On a cancelled one it changes nothing.
+func (c *Client) AdminCancel(ctx context.Context, order string) (Order, error) {
+	o, _, err := fetch[Order](ctx, c, post(again, "v1", "admin", "orders", order, "cancel"))
+	return o, err
 }
 
 // AdminOrders returns a page of orders of all buyers, newest first.
 func (c *Client) AdminOrders(ctx context.Context, q OrderQuery) (Page[Order], error) {
 	k := get("v1", "admin", "orders")
-	k.query = q.values()
+	k.query = q.values("user")
 	page, _, err := fetch[Page[Order]](ctx, c, k)
 	return page, err
 }

@@ -79,25 +79,26 @@ func (c *Client) Order(ctx context.Context, order string) (Order, error) {
 type OrderQuery struct {
 	Sale  string
 	State string // reserved, paid, cancelled, expired, rejected, refunded
-	User  string // API keys only
+	User  string // the buyer; API keys only
 	After string // Next of the page before
 	Limit int    // most orders of a page; 0 is the server's default
 }
 
-func (q OrderQuery) values() url.Values {
+func (q OrderQuery) values(user string) url.Values {
 	v := make(url.Values)
 	put(v, "sale", q.Sale)
 	put(v, "state", q.State)
-	put(v, "user", q.User)
+	put(v, user, q.User)
 	put(v, "after", q.After)
 	putInt(v, "limit", q.Limit)
 	return v
 }
 
-// Orders returns a page of the buyer's own orders, newest first.
+// Orders returns a page of the buyer's orders, newest first. A shop's key names
+// the buyer in q.User.
 func (c *Client) Orders(ctx context.Context, q OrderQuery) (Page[Order], error) {
 	k := get("v1", "orders")
-	k.query = q.values()
+	k.query = q.values("on_behalf_of")
 	page, _, err := fetch[Page[Order]](ctx, c, k)
 	return page, err
 }

@@ -166,13 +166,37 @@ func TestEveryMethodSpeaksItsEndpoint(t *testing.T) {
 			return c.DeleteSale(ctx, "s", 4)
 		}, seen{Method: "DELETE", URI: "/v1/admin/sales/s", Match: `"4"`}},
 		{"restock", client.AdminSale{}, func(ctx context.Context, c *client.Client) error {
-			_, err := c.Restock(ctx, "s", client.Restock{Add: &one})
+			_, err := c.Restock(ctx, "s", 0, client.Restock{Add: &one})
 			return err
 		}, seen{Method: "POST", URI: "/v1/admin/sales/s/restock", Body: `{"add":1}`}},
 		{"admin orders", page, func(ctx context.Context, c *client.Client) error {
 			_, err := c.AdminOrders(ctx, client.OrderQuery{User: "u v"})
 			return err
 		}, seen{Method: "GET", URI: "/v1/admin/orders?user=u+v"}},
+		{"set stock", client.AdminSale{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Restock(ctx, "s", 0, client.Restock{Stock: &one})
+			return err
+		}, seen{Method: "POST", URI: "/v1/admin/sales/s/restock", Match: "*", Body: `{"stock":1}`}},
+		{"set stock of a version", client.AdminSale{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Restock(ctx, "s", 3, client.Restock{Stock: &one})
+			return err
+		}, seen{Method: "POST", URI: "/v1/admin/sales/s/restock", Match: `"3"`, Body: `{"stock":1}`}},
+		{"audit", client.AuditReport{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Audit(ctx, "s")
+			return err
+		}, seen{Method: "POST", URI: "/v1/admin/sales/s/audit"}},
+		{"admin order", client.Order{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.AdminOrder(ctx, "ord_1")
+			return err
+		}, seen{Method: "GET", URI: "/v1/admin/orders/ord_1"}},
+		{"admin cancel", client.Order{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.AdminCancel(ctx, "ord_1")
+			return err
+		}, seen{Method: "POST", URI: "/v1/admin/orders/ord_1/cancel"}},
+		{"orders of a buyer", page, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Orders(ctx, client.OrderQuery{User: "u"})
+			return err
+		}, seen{Method: "GET", URI: "/v1/orders?on_behalf_of=u"}},
 		{"escaped id", client.Order{}, func(ctx context.Context, c *client.Client) error {
 			_, err := c.Order(ctx, "a/b?c")
 			return err

@@ -97,11 +97,16 @@ func TestWhatMayBeRepeated(t *testing.T) {
 		"pause":       {true, func(ctx context.Context, c *client.Client) error { _, err := c.Pause(ctx, "s"); return err }},
 		"delete":      {true, func(ctx context.Context, c *client.Client) error { return c.DeleteSale(ctx, "s", 1) }},
 		"set stock": {true, func(ctx context.Context, c *client.Client) error {
-			_, err := c.Restock(ctx, "s", client.Restock{Stock: &total})
+			_, err := c.Restock(ctx, "s", 0, client.Restock{Stock: &total})
 			return err
 		}},
+		"set stock of a version": {false, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Restock(ctx, "s", 2, client.Restock{Stock: &total})
+			return err
+		}},
+		"audit": {true, func(ctx context.Context, c *client.Client) error { _, err := c.Audit(ctx, "s"); return err }},
 		"add stock": {false, func(ctx context.Context, c *client.Client) error {
-			_, err := c.Restock(ctx, "s", client.Restock{Add: &add})
+			_, err := c.Restock(ctx, "s", 0, client.Restock{Add: &add})
 			return err
 		}},
 		"create": {false, func(ctx context.Context, c *client.Client) error {
