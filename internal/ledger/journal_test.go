@@ -87,7 +87,8 @@ func TestKinds(t *testing.T) {
 		"orders.paid":                       {false, false},
 		ledger.SaleKind(sale.ActionCreate):  {false, true},
 	} {
-		require.Equal(t, is, [2]bool{kind.OfOrder(), kind.OfSale()}, "%s", kind)
+		require.Equal(t, is[0], kind.OfOrder(), "%s", kind)
+		require.Equal(t, is[1], kind.OfSale(), "%s", kind)
 	}
 	require.EqualValues(t, "order.reserved", ledger.OrderKind(sale.Reserved))
 	require.EqualValues(t, "sale.published", ledger.SaleKind(sale.ActionPublish))
