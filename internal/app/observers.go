@@ -1,0 +1,69 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/obs"
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// watcher logs what goes wrong in the feed.
+type watcher struct{ log *slog.Logger }
+
+func (w watcher) Failed(n sale.Number, err error) {
+	w.log.Warn("the journal cannot be read", slog.Any("sale_number", n), slog.Any("error", err))
+}
+
+func (w watcher) CutOff(n sale.Number) {
+	w.log.Debug("a reader of events did not keep up", slog.Any("sale_number", n))
+}
+
+// sweeps counts and logs what goes wrong in the sweeper.
+type sweeps struct {
+	*obs.Sweeper
+	log *slog.Logger
+}
+
+func (s *sweeps) Refused(id sale.OrderID, err error) {
+	s.Sweeper.Refused(id, err)
+	if id.IsZero() {
+		s.log.Warn("a sweep for overdue holds failed", slog.Any("error", err))
+		return
+	}
+	s.log.Error("an overdue hold cannot be ended", slog.String("order", id.String()), slog.Any("error", err))
+}
+
+// batches counts the engine's calls and remembers whether the ledger takes them.
+type batches struct {
+	*obs.Engine
+
+	mu       sync.Mutex
+	failedAt time.Time
+	err      error
+}
+
+// troubleLasts is how long a failed call makes the instance unready: long enough
+// to be seen, short enough to let the next attempts find out.
+const troubleLasts = 3 * time.Second
+
+func (b *batches) Batched(attempts int, took time.Duration, err error) {
+	b.Engine.Batched(attempts, took, err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+	if err != nil {
+		b.failedAt = time.Now()
+	}
+}
+
+func (b *batches) trouble() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil || time.Since(b.failedAt) > troubleLasts {
+		return nil
+	}
+	return fmt.Errorf("the ledger did not take a batch: %w", b.err)
+}

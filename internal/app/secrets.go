@@ -1,0 +1,122 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/doorbuster/doorbuster/internal/auth"
+	"github.com/doorbuster/doorbuster/internal/config"
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// The files of development keys in the data folder. Both have mode 0600.
+const (
+	// TokenKeyFile holds the HS256 secret that signs buyers' tokens when no other
+	// key is configured.
+	TokenKeyFile = "jwt.key"
+	// AdminKeyFile holds an API key with every scope, made at the first start.
+	AdminKeyFile = "admin.key"
+
+	keyFileMode = 0o600
+)
+
+// tokenSource returns where the key of buyers' tokens comes from: the configured
+// place, or a development key in the data folder, on loopback addresses only.
+// made tells the file of a new development key.
+func tokenSource(cfg *config.Config) (source auth.Source, made string, err error) {
+	jwt := &cfg.Auth.JWT
+	if jwt.Named() {
+		return auth.Source{
+			Algorithm: jwt.Algorithm, SecretFile: jwt.SecretFile, PEMFile: jwt.PublicKeyFile,
+			JWKSFile: jwt.JWKSFile, JWKSURL: jwt.JWKSURL,
+		}, "", nil
+	}
+	if !loopback(cfg.API.Listen) {
+		return source, "", &sale.Error{
+			Code: sale.CodeInvalid, Field: "auth.jwt",
+			Message: "development keys are accepted on loopback addresses only, and api.listen is " + cfg.API.Listen,
+			Hint:    "name the key of your token issuer (auth.jwt.jwks_url, jwks_file, public_key_file or secret_file), or listen on 127.0.0.1",
+		}
+	}
+	path := filepath.Join(cfg.DataDir, TokenKeyFile)
+	_, created, err := auth.EnsureSecret(path)
+	if err != nil {
+		return source, "", err
+	}
+	if created {
+		made = path
+	}
+	return auth.Source{Algorithm: auth.HS256, SecretFile: path}, made, nil
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// ensureAdminKey writes an API key with every scope into the data folder, unless
+// the ledger has keys already. It returns the file of a new key.
+//
+// The record is entered first: a crash between the two steps leaves a key that
+// nobody knows, and the next start, seeing no file, makes another.
+func ensureAdminKey(ctx context.Context, keys ledger.Keys, dir string) (made string, err error) {
+	path := filepath.Join(dir, AdminKeyFile)
+	if _, err = os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	known, err := keys.ListAPIKeys(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range known {
+		// Keys of the operator's own: he needs none from us, and who deleted the
+		// file meant it.
+		if known[i].RevokedAt.IsZero() && known[i].Label != adminLabel {
+			return "", nil
+		}
+	}
+	record, text, err := auth.NewAPIKey(adminLabel, auth.ScopeNames())
+	if err != nil {
+		return "", err
+	}
+	if err := keys.PutAPIKey(ctx, record); err != nil {
+		return "", err
+	}
+	if err := writeFile(path, text, keyFileMode); err != nil {
+		return "", fmt.Errorf("the admin key cannot be kept: %w", err)
+	}
+	return path, nil
+}
+
+const adminLabel = "first start"
+
+// writeFile replaces a file in one step.
+func writeFile(path, text string, mode os.FileMode) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.WriteString(strings.TrimSpace(text) + "\n")
+	err = errors.Join(err, temp.Chmod(mode), temp.Sync(), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}
