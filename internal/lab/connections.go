@@ -1,0 +1,89 @@
+package lab
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/doorbuster/doorbuster/client"
+)
+
+const (
+	mostConnections = 2000
+	shopConnections = 64
+	// spareFiles are left for everything that is no buyer's connection: the
+	// ledger's files, the shop's connections, logs.
+	spareFiles  = 256
+	dialTimeout = 10 * time.Second
+	// warmRounds bounds the attempts to open every connection before the start.
+	warmRounds = 5
+)
+
+// doorConnections returns how many connections the buyers share, so that neither
+// this process nor the server, whose limit is the same, runs out of files.
+func doorConnections(buyers int) int {
+	files := mostConnections + spareFiles
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < uint64(files) {
+		files = int(limit.Cur) //nolint:gosec // smaller than files
+	}
+	n := max(files-spareFiles, files/2)
+	// Two a buyer: a double click needs both at once.
+	return max(1, min(n, 2*buyers))
+}
+
+// pool is a bounded set of connections to one server.
+type pool struct {
+	http   *http.Client
+	size   int
+	opened atomic.Int64
+}
+
+func newPool(size int) *pool {
+	p := &pool{size: size}
+	dialer := net.Dialer{Timeout: dialTimeout}
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			p.opened.Add(1)
+			return dialer.DialContext(ctx, network, address)
+		},
+		MaxConnsPerHost:     size,
+		MaxIdleConnsPerHost: size,
+		IdleConnTimeout:     time.Minute,
+		DisableCompression:  true,
+	}
+	p.http = &http.Client{Transport: t}
+	return p
+}
+
+func (p *pool) close() { p.http.CloseIdleConnections() }
+
+// warm opens all connections of the pool by asking for something small, so that
+// the instant of the start is not spent on handshakes. A connection that could
+// not be had is opened when it is needed.
+func (p *pool) warm(ctx context.Context, c *client.Client) error {
+	for range warmRounds {
+		errs := make(chan error, p.size)
+		var all sync.WaitGroup
+		for range p.size {
+			all.Go(func() {
+				if _, err := c.Sales(ctx); err != nil {
+					errs <- err
+				}
+			})
+		}
+		all.Wait()
+		close(errs)
+		if err := <-errs; err != nil {
+			return err
+		}
+		if p.opened.Load() >= int64(p.size) {
+			return nil
+		}
+	}
+	return nil
+}
