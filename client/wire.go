@@ -127,6 +127,11 @@ type Attempt struct {
 	ClientIP       string `json:"client_ip,omitempty"`       // shop keys only: the buyer's address
 }
 
+// CancelRequest is the body of a cancel; buyers send none.
+type CancelRequest struct {
+	OnBehalfOf string `json:"on_behalf_of,omitempty"` // shop keys only: refuse orders of anybody else
+}
+
 // Order is a buyer's order. User and PaymentID are shown to API keys only.
 type Order struct {
 	ID         string     `json:"order"`
@@ -198,4 +203,36 @@ type Problem struct {
 	StartsAt  *time.Time `json:"starts_at,omitempty"` // not_started
 	RetryAt   *time.Time `json:"retry_at,omitempty"`  // cool_down
 	Orders    []Order    `json:"orders,omitempty"`    // limit_reached: the buyer's orders in the sale
+}
+
+// Stats is what operators watch. Loads and streams are those of the instance
+// that answers.
+type Stats struct {
+	Time    time.Time   `json:"time"` // the ledger's clock
+	Sales   []SaleStats `json:"sales"`
+	Classes Classes     `json:"classes"`
+	Streams int         `json:"streams"` // event streams that are open
+}
+
+// SaleStats sums up the items of a sale that buyers may know of.
+type SaleStats struct {
+	ID     string `json:"sale"`
+	Status string `json:"status"`
+	Stock  int64  `json:"stock"`
+	Sold   int64  `json:"sold"`
+	Left   int64  `json:"left"`
+}
+
+// Classes tells how busy each class of requests is.
+type Classes struct {
+	Buy   ClassLoad `json:"buy"`
+	Read  ClassLoad `json:"read"`
+	Pay   ClassLoad `json:"pay"`
+	Admin ClassLoad `json:"admin"`
+}
+
+// ClassLoad counts requests of one class.
+type ClassLoad struct {
+	InFlight int `json:"in_flight"` // being worked on
+	Waiting  int `json:"waiting"`   // for a place
 }

@@ -197,7 +197,7 @@ func TestAuthenticate(t *testing.T) {
 func BenchmarkVerifyRemembered(b *testing.B) {
 	key, err := auth.SecretKey("", secret('k'))
 	require.NoError(b, err)
-	v, err := auth.NewVerifier([]auth.Key{key}, auth.VerifierOptions{Issuer: issuer, Audience: audience, Now: func() time.Time { return noon }})
+	v, err := auth.NewVerifier(auth.VerifierOptions{Keys: []auth.Key{key}, Issuer: issuer, Audience: audience, Now: func() time.Time { return noon }})
 	require.NoError(b, err)
 	defer v.Close()
 	token, err := auth.Mint(secret('k'), auth.Claims{User: "u1", Issuer: issuer, Audience: audience, Expires: noon.Add(time.Hour)})

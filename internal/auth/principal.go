@@ -2,6 +2,7 @@ package auth
 
 import (
 	"strings"
+	"time"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
@@ -47,6 +48,8 @@ type Principal struct {
 	User   string // a buyer, from the token's sub
 	KeyID  string // an API key
 	Scopes Scope  // of the key
+	// Until is when a buyer's token expires; zero for keys.
+	Until time.Time
 }
 
 // Has reports whether the caller holds an API key with one of the scopes.

@@ -13,9 +13,11 @@ import (
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
-// VerifierOptions say which tokens are accepted. Issuer, Audience and Now are
-// required.
+// VerifierOptions say which tokens are accepted. Keys, Issuer, Audience and Now
+// are required.
 type VerifierOptions struct {
+	// Keys may sign tokens; at least one.
+	Keys     []Key
 	Issuer   string
 	Audience string
 	// Leeway is how far the issuer's clock may be off; default 5 s.
@@ -39,7 +41,6 @@ const (
 
 // Verifier verifies buyers' tokens.
 type Verifier struct {
-	keys   []Key
 	opts   VerifierOptions
 	parser *jwt.Parser
 	cache  *otter.Cache[[sha256.Size]byte, verified]
@@ -53,13 +54,13 @@ type verified struct {
 
 // NewVerifier returns a verifier of tokens signed by one of the keys. Close lets
 // its cache go.
-func NewVerifier(keys []Key, o VerifierOptions) (*Verifier, error) {
+func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	switch {
 	case o.Issuer == "" || o.Audience == "":
 		return nil, errors.New("auth: issuer and audience of buyers' tokens are required")
 	case o.Now == nil:
 		return nil, errors.New("auth: a verifier needs a clock")
-	case len(keys) == 0:
+	case len(o.Keys) == 0:
 		return nil, errors.New("auth: there is no key to verify buyers' tokens with")
 	}
 	if o.Leeway <= 0 {
@@ -72,7 +73,7 @@ func NewVerifier(keys []Key, o VerifierOptions) (*Verifier, error) {
 		o.CacheFor = defaultCacheFor
 	}
 	var methods []string
-	for _, k := range keys {
+	for _, k := range o.Keys {
 		if !slices.Contains(Algorithms(), k.algorithm) {
 			return nil, errors.New("auth: the algorithm " + k.algorithm + " is not supported")
 		}
@@ -90,7 +91,7 @@ func NewVerifier(keys []Key, o VerifierOptions) (*Verifier, error) {
 		jwt.WithValidMethods(methods), jwt.WithIssuer(o.Issuer), jwt.WithAudience(o.Audience),
 		jwt.WithExpirationRequired(), jwt.WithLeeway(o.Leeway), jwt.WithTimeFunc(o.Now), jwt.WithStrictDecoding(),
 	)
-	return &Verifier{keys: keys, opts: o, parser: parser, cache: cache}, nil
+	return &Verifier{opts: o, parser: parser, cache: cache}, nil
 }
 
 // Close ends the cache's goroutines.
@@ -117,7 +118,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Principal, error)
 	if err := sale.CheckUser(claims.Subject); err != nil {
 		return nil, Unauthenticated()
 	}
-	seen := verified{principal: &Principal{User: claims.Subject}, until: v.until(claims.ExpiresAt.Time)}
+	seen := verified{principal: &Principal{User: claims.Subject, Until: claims.ExpiresAt.Time}, until: v.until(claims.ExpiresAt.Time)}
 	v.cache.Set(mark, seen)
 	return seen.principal, nil
 }
@@ -135,7 +136,7 @@ func (v *Verifier) until(expires time.Time) time.Time {
 func (v *Verifier) candidates(ctx context.Context, t *jwt.Token) (jwt.VerificationKeySet, error) {
 	var set jwt.VerificationKeySet
 	var trouble *sale.Error
-	for _, k := range v.keys {
+	for _, k := range v.opts.Keys {
 		if k.algorithm != t.Method.Alg() {
 			continue
 		}

@@ -49,7 +49,7 @@ func publicPEM(t *testing.T, key crypto.PublicKey) []byte {
 
 func verifier(t *testing.T, now *time.Time, keys ...auth.Key) *auth.Verifier {
 	t.Helper()
-	v, err := auth.NewVerifier(keys, auth.VerifierOptions{Issuer: issuer, Audience: audience, Now: func() time.Time { return *now }})
+	v, err := auth.NewVerifier(auth.VerifierOptions{Keys: keys, Issuer: issuer, Audience: audience, Now: func() time.Time { return *now }})
 	require.NoError(t, err)
 	t.Cleanup(v.Close)
 	return v
@@ -245,10 +245,11 @@ func TestKeysRefused(t *testing.T) {
 	key, err := auth.SecretKey("", secret('k'))
 	require.NoError(t, err)
 	for _, o := range []auth.VerifierOptions{{Issuer: issuer, Now: atNoon}, {Audience: audience, Now: atNoon}, {Issuer: issuer, Audience: audience}} {
-		_, err = auth.NewVerifier([]auth.Key{key}, o)
+		o.Keys = []auth.Key{key}
+		_, err = auth.NewVerifier(o)
 		require.Error(t, err, "issuer and audience are required")
 	}
-	_, err = auth.NewVerifier(nil, auth.VerifierOptions{Issuer: issuer, Audience: audience, Now: atNoon})
+	_, err = auth.NewVerifier(auth.VerifierOptions{Issuer: issuer, Audience: audience, Now: atNoon})
 	require.Error(t, err)
 }
 

@@ -1,0 +1,221 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/doorbuster/doorbuster/internal/auth"
+	"github.com/doorbuster/doorbuster/internal/engine"
+	"github.com/doorbuster/doorbuster/internal/event"
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/obs"
+)
+
+// Deps is what the API works with. Everything is required.
+type Deps struct {
+	Engine   *engine.Engine
+	Feed     *event.Feed // closing it ends the event streams
+	Auth     *auth.Auth
+	Metrics  *obs.Metrics
+	Gatherer prometheus.Gatherer // what /metrics serves
+	Logger   *slog.Logger
+	// Audit recounts one sale and returns the report as JSON; CodeSaleNotFound.
+	Audit func(ctx context.Context, slug string) ([]byte, error)
+	// Ready returns nil while this instance can sell, else what it lacks. It is
+	// asked at every look at /readyz.
+	Ready func(ctx context.Context) error
+}
+
+// Options of the API. Zero values take the defaults.
+type Options struct {
+	// Origins lists the web origins whose pages may call the API, each of the
+	// form https://host[:port]; "*" allows every one. Default: none.
+	Origins []string
+	// TrustedProxies lists addresses and networks whose X-Forwarded-For is
+	// believed. Default: none.
+	TrustedProxies []string
+	// MaxBody bounds a request's body in bytes; default 16 KiB. Bodies of
+	// operators may have 16 times as many.
+	MaxBody int64
+	// Timeout bounds the work on one request, waiting included; default 10 s.
+	// Streams have no end.
+	Timeout time.Duration
+	// The limits of the classes. Defaults: see defaultLimits.
+	Buy, Read, Pay, Admin Limit
+	Streams               StreamLimits
+	// OpsKeys asks for an API key with scope ops on the ops listener, health
+	// checks excepted. To be set where it is not on a loopback address.
+	OpsKeys bool
+}
+
+// Limit bounds the requests of one class.
+type Limit struct {
+	InFlight int           // worked on at once
+	Queue    int           // waiting for a place; beyond it 503 at once
+	Wait     time.Duration // longest wait for a place, then 503
+}
+
+// StreamLimits bounds open event streams.
+type StreamLimits struct {
+	Total   int // default 10,000
+	PerIP   int // per IPv4 address or IPv6 /64; default 64
+	PerUser int // default 8
+}
+
+const (
+	defaultMaxBody = 16 << 10
+	adminFactor    = 16
+	defaultTimeout = 10 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	if o.MaxBody <= 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	o.Buy = o.Buy.or(Limit{InFlight: 256, Queue: 16384, Wait: 2 * time.Second})
+	o.Read = o.Read.or(Limit{InFlight: 512, Queue: 4096, Wait: 2 * time.Second})
+	o.Pay = o.Pay.or(Limit{InFlight: 128, Queue: 4096, Wait: 5 * time.Second})
+	o.Admin = o.Admin.or(Limit{InFlight: 32, Queue: 256, Wait: 2 * time.Second})
+	o.Streams.Total = positive(o.Streams.Total, 10_000)
+	o.Streams.PerIP = positive(o.Streams.PerIP, 64)
+	o.Streams.PerUser = positive(o.Streams.PerUser, 8)
+	return o
+}
+
+func (l Limit) or(d Limit) Limit {
+	return Limit{InFlight: positive(l.InFlight, d.InFlight), Queue: positive(l.Queue, d.Queue), Wait: positive(l.Wait, d.Wait)}
+}
+
+func positive[T int | time.Duration](v, d T) T {
+	if v <= 0 {
+		return d
+	}
+	return v
+}
+
+// API answers HTTP requests. Make it with New.
+type API struct {
+	engine   *engine.Engine
+	ledger   ledger.Ledger
+	auth     *auth.Auth
+	metrics  *obs.HTTP
+	gatherer prometheus.Gatherer
+	log      *slog.Logger
+	audit    func(context.Context, string) ([]byte, error)
+	ready    func(context.Context) error
+	opts     Options
+
+	cors      *cors
+	proxies   proxies
+	gates     gates
+	pages     pages
+	streams   *streams
+	exchanges sync.Pool
+	fixed     fixed
+	refusals  refusals
+	retry     retryTimes
+	challenge []string
+	idPrefix  string
+	lastID    atomic.Uint64
+	public    http.Handler
+}
+
+// gates holds the one gate of each class.
+type gates struct{ buy, read, pay, admin *gate }
+
+// fixed is header values that every answer shares.
+type fixed struct {
+	nosniff, csp, noStore, brief, json, problem, replayed []string
+}
+
+// New returns the API over d.
+func New(d Deps, o Options) (*API, error) {
+	if d.Engine == nil || d.Feed == nil || d.Auth == nil || d.Metrics == nil || d.Gatherer == nil || d.Logger == nil || d.Audit == nil || d.Ready == nil {
+		return nil, errors.New("httpapi: something of Deps is missing")
+	}
+	o = o.withDefaults()
+	allowed, err := newCORS(o.Origins)
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := parseProxies(o.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
+	h := &d.Metrics.HTTP
+	a := &API{
+		engine: d.Engine, ledger: d.Engine.Ledger(), auth: d.Auth, metrics: h, gatherer: d.Gatherer,
+		log: d.Logger, audit: d.Audit, ready: d.Ready, opts: o, cors: allowed, proxies: trusted,
+		gates: gates{
+			buy: newGate(o.Buy, h.Class("buy")), read: newGate(o.Read, h.Class("read")),
+			pay: newGate(o.Pay, h.Class("pay")), admin: newGate(o.Admin, h.Class("admin")),
+		},
+		fixed: fixed{
+			nosniff: []string{"nosniff"}, csp: []string{"default-src 'none'; frame-ancestors 'none'"}, noStore: []string{"no-store"}, brief: []string{"public, max-age=1"},
+			json: []string{typeJSON}, problem: []string{typeProblem}, replayed: []string{"true"},
+		},
+		refusals: newRefusals(), retry: newRetryTimes(), challenge: []string{"Bearer"}, idPrefix: newIDPrefix(),
+	}
+	a.streams = newStreams(a, d.Feed, o.Streams)
+	a.public = a.mux()
+	return a, nil
+}
+
+// newIDPrefix tells the requests of this process from those of others.
+func newIDPrefix() string {
+	var raw [6]byte
+	_, _ = rand.Read(raw[:]) // crypto/rand.Read never fails since Go 1.24
+	return hex.EncodeToString(raw[:]) + "-"
+}
+
+// Public returns the handler of the API's own listener.
+func (a *API) Public() http.Handler { return a.public }
+
+// mux serves the table of routes. A path that exists answers 405 to other
+// methods and to OPTIONS what it allows; paths that do not exist are 404.
+func (a *API) mux() http.Handler {
+	mux := http.NewServeMux()
+	methods := make(map[string][]string)
+	for _, rt := range a.routes() {
+		rt.counted = a.metrics.Operation(rt.operation)
+		mux.HandleFunc(rt.method+" "+rt.pattern, a.handler(&rt))
+		methods[rt.pattern] = append(methods[rt.pattern], rt.method)
+		if rt.method == http.MethodGet {
+			methods[rt.pattern] = append(methods[rt.pattern], http.MethodHead)
+		}
+	}
+	for pattern, allowed := range methods {
+		wrong := &route{operation: "wrong_method", counted: a.metrics.Operation("wrong_method"), handle: wrongMethod(allowed)}
+		answer := a.handler(wrong)
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodOptions {
+				a.cors.preflight(w, r, allowed)
+				return
+			}
+			answer(w, r)
+		})
+	}
+	nowhere := a.handler(&route{operation: "no_route", counted: a.metrics.Operation("no_route"), handle: noRoute})
+	mux.HandleFunc("/", nowhere)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The mux would redirect such paths to what they mean; here they mean nothing.
+		if strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") {
+			nowhere(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}

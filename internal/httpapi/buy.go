@@ -1,0 +1,189 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/auth"
+	"github.com/doorbuster/doorbuster/internal/engine"
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// refusals holds the bodies of refusals that are always the same.
+type refusals map[sale.Verdict][]byte
+
+func newRefusals() refusals {
+	r := make(refusals)
+	for _, v := range []sale.Verdict{sale.SoldOut, sale.Ended, sale.PausedNow, sale.ClosedNow, sale.TermsChanged, sale.KeyMismatch, sale.NoSuchSale, sale.NoSuchItem} {
+		r[v] = render(problemOf(refusal(v)))
+	}
+	return r
+}
+
+// buy is the hot path: whatever can be made before is made before.
+func buy(ctx context.Context, x *exchange) error {
+	if err := x.wantJSON(); err != nil {
+		return err
+	}
+	a := &x.attempt
+	if err := DecodeAttempt(x.body, a); err != nil {
+		return err
+	}
+	request, err := x.request(a)
+	if err != nil {
+		return err
+	}
+	h := x.w.Header()
+	if wait, preferred := preferredWait(x.r.Header); preferred {
+		h["Preference-Applied"] = []string{"wait=" + strconv.Itoa(wait)}
+	}
+	gated := time.Now()
+	d, err := x.api.engine.Buy(ctx, request)
+	if err != nil {
+		return err
+	}
+	x.tellTimes(gated, &d)
+	switch d.Verdict {
+	case sale.Taken:
+		h["Location"] = []string{"/v1/orders/" + d.Order.ID.String()}
+		x.reply(http.StatusCreated, typeJSON, render(x.order(&d.Order)))
+	case sale.Replayed:
+		h["Location"] = []string{"/v1/orders/" + d.Order.ID.String()}
+		h[headerReplayed] = x.api.fixed.replayed
+		x.reply(http.StatusOK, typeJSON, render(x.order(&d.Order)))
+	default:
+		return x.refuse(ctx, &d, request.User)
+	}
+	return nil
+}
+
+// request puts together what the engine is asked.
+func (x *exchange) request(a *client.Attempt) (engine.Request, error) {
+	r := engine.Request{Sale: x.r.PathValue("sale"), SKU: a.SKU, Quantity: a.Quantity}
+	var err error
+	if r.Key, err = idempotencyKey(x.r.Header); err != nil {
+		return r, err
+	}
+	if r.User, err = x.buyer(a.OnBehalfOf); err != nil {
+		return r, err
+	}
+	if a.ClientIP != "" {
+		if x.who.KeyID == "" {
+			return r, forShopsOnly("client_ip")
+		}
+		if _, err := netip.ParseAddr(a.ClientIP); err != nil {
+			return r, sale.Invalid("client_ip", "this is not an IP address", "send the buyer's address, or leave it out")
+		}
+	}
+	if a.ExpectedAmount != nil {
+		if *a.ExpectedAmount < 0 {
+			return r, sale.Invalid("expected_amount", "the amount is negative", "send minor units")
+		}
+		if err := sale.CheckCurrency(a.Currency); err != nil {
+			return r, err
+		}
+		r.Expected = &ledger.Money{Amount: *a.ExpectedAmount, Currency: a.Currency}
+	} else if a.Currency != "" {
+		return r, sale.Invalid("currency", "a currency goes with an expected amount", "send expected_amount too, or neither")
+	}
+	return r, nil
+}
+
+// buyer returns for whom the request is: the buyer himself, or the one that a
+// shop names.
+func (x *exchange) buyer(onBehalfOf string) (string, error) {
+	if x.who.KeyID == "" {
+		if onBehalfOf != "" {
+			return "", forShopsOnly("on_behalf_of")
+		}
+		return x.who.User, nil
+	}
+	if err := sale.CheckUser(onBehalfOf); err != nil {
+		e := *coded(err)
+		e.Field = "on_behalf_of"
+		return "", &e
+	}
+	return onBehalfOf, nil
+}
+
+func forShopsOnly(field string) error {
+	e := auth.Forbidden("only API keys with scope shop may send it")
+	e.Field = field
+	return e
+}
+
+// refuse answers with a verdict that refuses.
+func (x *exchange) refuse(ctx context.Context, d *engine.Decision, user string) error {
+	if ready, ok := x.api.refusals[d.Verdict]; ok {
+		x.reply(statusOf(sale.Code(d.Verdict)), typeProblem, ready)
+		return nil
+	}
+	p := problemOf(refusal(d.Verdict))
+	switch d.Verdict {
+	case sale.Insufficient:
+		p.Available = &d.Left
+	case sale.NotStarted:
+		if d.View != nil {
+			p.StartsAt = &d.View.StartsAt
+		}
+	case sale.CoolDown:
+		p.RetryAt = &d.RetryAt
+		x.w.Header()["Retry-After"] = []string{seconds(d.RetryAt.Sub(x.api.engine.Now()))}
+	case sale.BadQuantity:
+		if d.View != nil {
+			p = problemOf(sale.InvalidQuantity(d.View.PerUserLimit))
+		}
+	case sale.LimitReached:
+		orders, err := x.ordersIn(ctx, d.View, user)
+		if err != nil {
+			return err
+		}
+		p.Orders = orders
+	case sale.Taken, sale.Replayed, sale.SoldOut, sale.Ended, sale.PausedNow, sale.ClosedNow, sale.TermsChanged,
+		sale.KeyMismatch, sale.NoSuchSale, sale.NoSuchItem:
+	}
+	x.problem(p)
+	return nil
+}
+
+// ordersIn returns what a buyer has in one sale.
+func (x *exchange) ordersIn(ctx context.Context, v *engine.View, user string) ([]client.Order, error) {
+	if v == nil {
+		return nil, nil
+	}
+	found, err := x.api.ledger.ListOrders(ctx, ledger.OrderFilter{Sale: v.Number, User: user, Limit: pageLimit})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]client.Order, len(found))
+	for i := range found {
+		out[i] = x.order(&found[i])
+	}
+	return out, nil
+}
+
+// tellTimes says in Server-Timing (ms) how long the stages took: gate is
+// everything before the engine, engine what it took without waiting and ledger.
+func (x *exchange) tellTimes(gated time.Time, d *engine.Decision) {
+	b := appendStage(x.timing[:0], "gate;dur=", gated.Sub(x.begun))
+	b = appendStage(append(b, ", "...), "engine;dur=", max(0, time.Since(gated)-d.Queue-d.Ledger))
+	if d.Ledger > 0 {
+		b = appendStage(append(b, ", "...), "wait;dur=", d.Queue)
+		b = appendStage(append(b, ", "...), "ledger;dur=", d.Ledger)
+	}
+	x.timing = b
+	x.w.Header()["Server-Timing"] = []string{string(b)}
+}
+
+func appendStage(b []byte, name string, d time.Duration) []byte {
+	const micros = 1000
+	us := d.Microseconds()
+	b = strconv.AppendInt(append(b, name...), us/micros, 10)
+	rest := us % micros
+	return append(b, '.', byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10)) //nolint:gosec // digits
+}

@@ -1,0 +1,2 @@
+// Package httpapi is the front hall.
+package httpapi

@@ -1,0 +1,15 @@
+package httpapi
+
+import (
+	"context"
+	_ "embed"
+	"net/http"
+)
+
+//go:embed openapi.yaml
+var openAPI []byte //nolint:gochecknoglobals // an embedded file cannot live elsewhere
+
+func getOpenAPI(_ context.Context, x *exchange) error {
+	x.reply(http.StatusOK, "application/yaml", openAPI)
+	return nil
+}

@@ -1,0 +1,163 @@
+package httpapi
+
+import (
+	"strings"
+	"time"
+	_ "time/tzdata" // zones must be known on machines that have no files of them
+
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+const timeHint = "send an instant with offset, such as 2026-11-27T10:00:00+01:00, or a local time with time_zone"
+
+// ParseTime reads one instant of a request: RFC 3339 with an offset, or a local
+// time without one together with an IANA zone. A local time that the zone's
+// clocks skip or show twice is refused, as is anything that would have to be
+// guessed or rounded: dates without time, zones without name, leap seconds,
+// the offset -00:00, fractions finer than a millisecond. Where a time has an
+// offset and a zone is named too, they must agree. field names the input in
+// errors, which are CodeInvalid.
+func ParseTime(field, text, zone string) (time.Time, error) {
+	wall, rest, ok := parseWall(text)
+	if !ok {
+		return time.Time{}, sale.Invalid(field, "this is not an instant with millisecond resolution", timeHint)
+	}
+	if rest != "" {
+		return parseOffset(field, wall, rest, zone)
+	}
+	if zone == "" {
+		return time.Time{}, sale.Invalid(field, "the time has no offset", timeHint)
+	}
+	loc, err := loadZone(zone)
+	if err != nil {
+		return time.Time{}, err
+	}
+	found := instants(wall, loc)
+	switch len(found) {
+	case 0:
+		return time.Time{}, sale.Invalid(field, "the clocks of "+zone+" skip this time", "choose a time before or after the change of clocks, or send an offset")
+	case 1:
+		return found[0].UTC(), nil
+	}
+	return time.Time{}, sale.Invalid(field, "the clocks of "+zone+" show this time twice",
+		"say which: "+found[0].Format(time.RFC3339Nano)+" or "+found[1].Format(time.RFC3339Nano))
+}
+
+// parseWall reads "2006-01-02T15:04:05" with up to three decimals (and zeros
+// after them) as if it were UTC, and returns what follows.
+func parseWall(text string) (wall time.Time, rest string, ok bool) {
+	const layout = "2006-01-02T15:04:05"
+	if len(text) < len(layout) {
+		return wall, "", false
+	}
+	for i, c := range []byte(layout) {
+		if digit := c >= '0' && c <= '9'; digit != isDigit(text[i]) || !digit && text[i] != c {
+			return wall, "", false
+		}
+	}
+	wall, err := time.Parse(layout, text[:len(layout)]) // refuses days and hours that do not exist
+	if err != nil || wall.Year() < 1970 {
+		return wall, "", false
+	}
+	rest = text[len(layout):]
+	if fraction, more := strings.CutPrefix(rest, "."); more {
+		n := 0
+		for n < len(fraction) && isDigit(fraction[n]) {
+			n++
+		}
+		ms, fine := millis(fraction[:n])
+		if !fine {
+			return wall, "", false
+		}
+		return wall.Add(ms), fraction[n:], true
+	}
+	return wall, rest, true
+}
+
+// millis reads decimals of a second; false if there are none or they are finer
+// than a millisecond.
+func millis(decimals string) (time.Duration, bool) {
+	if decimals == "" {
+		return 0, false
+	}
+	ms, unit := time.Duration(0), 100*time.Millisecond
+	for _, c := range []byte(decimals) {
+		d := time.Duration(c - '0')
+		if d != 0 && unit < time.Millisecond {
+			return 0, false
+		}
+		ms += d * unit
+		unit /= 10
+	}
+	return ms, true
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func parseOffset(field string, wall time.Time, text, zone string) (time.Time, error) {
+	offset, ok := offsetOf(text)
+	if !ok {
+		return time.Time{}, sale.Invalid(field, "this is not an instant with millisecond resolution", timeHint)
+	}
+	at := wall.Add(-offset)
+	if zone == "" {
+		return at, nil
+	}
+	loc, err := loadZone(zone)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if _, seconds := at.In(loc).Zone(); time.Duration(seconds)*time.Second != offset {
+		return time.Time{}, sale.Invalid(field, "the offset is not that of "+zone+" at this time", "send the offset or the zone, not both")
+	}
+	return at, nil
+}
+
+// offsetOf reads Z or ±hh:mm. RFC 3339 gives -00:00 the meaning "unknown".
+func offsetOf(text string) (time.Duration, bool) {
+	if text == "Z" {
+		return 0, true
+	}
+	if len(text) != len("+hh:mm") || text[0] != '+' && text[0] != '-' || text == "-00:00" {
+		return 0, false
+	}
+	at, err := time.Parse("15:04", text[1:])
+	if err != nil || !isDigit(text[1]) || !isDigit(text[2]) {
+		return 0, false
+	}
+	offset := time.Duration(at.Hour())*time.Hour + time.Duration(at.Minute())*time.Minute
+	if text[0] == '-' {
+		offset = -offset
+	}
+	return offset, true
+}
+
+func loadZone(name string) (*time.Location, error) {
+	if name == "Local" {
+		name = "" // the server's own zone must never decide anything
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil || name == "" {
+		return nil, sale.Invalid("time_zone", "the time zone is unknown", "use an IANA name such as Europe/Berlin or Asia/Shanghai")
+	}
+	return loc, nil
+}
+
+// instants returns the instants, in order, at which the clocks of loc show wall.
+func instants(wall time.Time, loc *time.Location) []time.Time {
+	const reach = 24 * time.Hour // more than any offset from UTC
+	var found []time.Time
+	for at := wall.Add(-reach); at.Before(wall.Add(reach)); {
+		_, seconds := at.In(loc).Zone()
+		_, end := at.In(loc).ZoneBounds()
+		if end.IsZero() {
+			end = wall.Add(reach)
+		}
+		shown := wall.Add(-time.Duration(seconds) * time.Second)
+		if !shown.Before(at) && shown.Before(end) {
+			found = append(found, shown.In(loc))
+		}
+		at = end
+	}
+	return found
+}
