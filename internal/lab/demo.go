@@ -83,9 +83,16 @@ func Demo(ctx context.Context, o DemoOptions, out io.Writer) (DemoReport, error)
 	if err != nil {
 		return DemoReport{}, err
 	}
-	if !o.Keep {
-		defer func() { _ = os.RemoveAll(dir) }()
+	report, err := o.demonstrate(ctx, dir, out)
+	// What is broken stays for whoever wants to know why.
+	if !o.Keep && !errors.Is(err, ErrBroken) {
+		err = errors.Join(err, os.RemoveAll(dir))
 	}
+	return report, err
+}
+
+// demonstrate runs the demo in an empty folder.
+func (o *DemoOptions) demonstrate(ctx context.Context, dir string, out io.Writer) (DemoReport, error) {
 	begun := time.Now()
 	run, cancel := context.WithTimeoutCause(ctx, o.Timeout, errLate)
 	defer cancel()
@@ -94,6 +101,9 @@ func Demo(ctx context.Context, o DemoOptions, out io.Writer) (DemoReport, error)
 		return DemoReport{}, err
 	}
 	report, err := o.play(run, s)
+	if err != nil && ctx.Err() != nil { // the user has had enough: no word of the server's
+		return report, errors.Join(err, s.stop())
+	}
 	if err != nil {
 		return report, errors.Join(err, s.stop(), s.logged())
 	}
@@ -105,7 +115,7 @@ func Demo(ctx context.Context, o DemoOptions, out io.Writer) (DemoReport, error)
 		return report, errors.Join(err, s.logged())
 	}
 	if report.Broken() {
-		return report, ErrBroken
+		return report, fmt.Errorf("%w; the ledger stays in %s", ErrBroken, dir)
 	}
 	return report, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -44,20 +45,33 @@ func startServer(ctx context.Context, binary, dir string) (*server, error) {
 	// real ledger.
 	cmd.Env, cmd.Dir = plainEnvironment(), dir
 	cmd.Stdout, cmd.Stderr = log, log
-	// Ctrl-C is for this process, which stops the server in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = childAttributes()
+	s := &server{binary: binary, dir: dir, cmd: cmd, done: make(chan struct{})}
+	if err := s.run(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	s := &server{binary: binary, dir: dir, cmd: cmd, done: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait() // the outcome is read from ProcessState
-		close(s.done)
-	}()
 	if err := s.waitReady(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the server: %w", err), s.stop(), s.logged())
 	}
 	return s, nil
+}
+
+// run starts the process and returns; done is closed at its end.
+func (s *server) run() error {
+	started := make(chan error, 1)
+	go func() {
+		// A child that is to be stopped when its parent dies is stopped when the
+		// thread ends that started it.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(s.done)
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait() // the outcome is read from ProcessState
+		}
+	}()
+	return <-started
 }
 
 // plainEnvironment is ours without the settings of doorbuster.
