@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/app"
+)
+
+// remote are the flags of commands that call a server.
+type remote struct {
+	URL     string        `placeholder:"URL" help:"The server's address (DOORBUSTER_URL). Without it, the server that runs on the data folder, or http://127.0.0.1:8080."`
+	KeyFile string        `placeholder:"FILE" help:"File with the API key (or the key itself in DOORBUSTER_API_KEY). Without it, admin.key of the data folder."`
+	Timeout time.Duration `default:"30s" help:"Longest time for all tries of a call."`
+	settings
+}
+
+// apiAddrFile is where a server writes the address that it listens on.
+const apiAddrFile = "api.addr"
+
+const defaultURL = "http://127.0.0.1:8080"
+
+// call runs work with a client and the bound on its time.
+func (r *remote) call(ctx context.Context, s *session, work func(context.Context, *client.Client) error) error {
+	c, err := r.client(s)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	return work(ctx, c)
+}
+
+func (r *remote) client(s *session) (*client.Client, error) {
+	dir, err := r.dataDir(s)
+	if err != nil {
+		return nil, err
+	}
+	key, err := r.key(s, dir)
+	if err != nil {
+		return nil, err
+	}
+	url, err := r.url(s, dir)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(client.Options{URL: url, Token: key, UserAgent: "doorbuster-cli/" + currentVersion()})
+}
+
+// dataDir returns the folder to look into, empty if flags and environment say
+// everything: then the configuration of a server elsewhere is of no concern.
+func (r *remote) dataDir(s *session) (string, error) {
+	if (r.URL != "" || s.env("DOORBUSTER_URL") != "") && (r.KeyFile != "" || s.env("DOORBUSTER_API_KEY") != "") {
+		return "", nil
+	}
+	cfg, err := r.load(s)
+	return cfg.DataDir, err
+}
+
+func (r *remote) url(s *session, dir string) (string, error) {
+	if r.URL != "" {
+		return r.URL, nil
+	}
+	if url := s.env("DOORBUSTER_URL"); url != "" {
+		return url, nil
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, apiAddrFile)) //nolint:gosec // the operator names the folder
+	if errors.Is(err, fs.ErrNotExist) {
+		return defaultURL, nil
+	}
+	return "http://" + strings.TrimSpace(string(raw)), err
+}
+
+func (r *remote) key(s *session, dir string) (string, error) {
+	file := r.KeyFile
+	if file == "" {
+		if key := s.env("DOORBUSTER_API_KEY"); key != "" {
+			return strings.TrimSpace(key), nil
+		}
+		file = filepath.Join(dir, app.AdminKeyFile)
+	}
+	raw, err := os.ReadFile(file) //nolint:gosec // the operator names the file
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && r.KeyFile == "":
+		return "", &usageError{
+			message: "there is no API key: " + file + " does not exist",
+			hint:    "name a key with --key-file or DOORBUSTER_API_KEY, or the data folder of the server with --data-dir",
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		return "", &usageError{message: "--key-file: " + file + " does not exist", hint: "doorbuster key create makes a key"}
+	}
+	return strings.TrimSpace(string(raw)), err
+}

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/doorbuster/doorbuster/internal/app"
+)
+
+// serveCmd serves the API.
+type serveCmd struct {
+	settings
+	listeners
+}
+
+// Help returns the long help.
+func (c *serveCmd) Help() string {
+	return "Serves until SIGINT or SIGTERM; then new requests are refused and those accepted are answered. " +
+		"The addresses in use are written to api.addr and ops.addr in the data folder. " +
+		"The first start on a loopback address makes development keys in the data folder: jwt.key signs tokens of buyers " +
+		"(doorbuster buyer token), admin.key is an API key with every scope."
+}
+
+// Run serves.
+func (c *serveCmd) Run(ctx context.Context, s *session) error {
+	cfg, err := c.load(s, c.flags()...)
+	if err != nil {
+		return err
+	}
+	return app.Run(ctx, cfg.Config, app.Output{Log: s.Err, Notes: s.Err, Version: currentVersion()})
+}
