@@ -150,8 +150,8 @@ func (h *house) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := auth.NewVerifier([]auth.Key{key}, auth.VerifierOptions{
-		Issuer: h.cfg.Auth.JWT.Issuer, Audience: h.cfg.Auth.JWT.Audience, Now: time.Now,
+	tokens, err := auth.NewVerifier(auth.VerifierOptions{
+		Keys: []auth.Key{key}, Issuer: h.cfg.Auth.JWT.Issuer, Audience: h.cfg.Auth.JWT.Audience, Now: time.Now,
 	})
 	if err != nil {
 		return err

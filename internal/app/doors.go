@@ -90,8 +90,8 @@ func apiOptions(cfg *config.Config) httpapi.Options {
 	return httpapi.Options{
 		Origins: api.CORSOrigins, TrustedProxies: proxies,
 		MaxBody: int64(api.MaxBodyBytes), Timeout: api.Timeouts.Request,
-		Buy: httpapi.Limit{InFlight: api.InFlight.Buy}, Read: httpapi.Limit{InFlight: api.InFlight.Read},
-		Pay: httpapi.Limit{InFlight: api.InFlight.Pay}, Admin: httpapi.Limit{InFlight: api.InFlight.Admin},
+		Buy: httpapi.Limit(api.Limits.Buy), Read: httpapi.Limit(api.Limits.Read),
+		Pay: httpapi.Limit(api.Limits.Pay), Admin: httpapi.Limit(api.Limits.Admin),
 		Streams: httpapi.StreamLimits{Total: api.Streams.Total, PerIP: api.Streams.PerIP, PerUser: api.Streams.PerUser},
 		OpsKeys: !loopback(cfg.Ops.Listen),
 	}
