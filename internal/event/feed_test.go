@@ -142,6 +142,7 @@ func TestCrowdSharesOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const crowd = 10_000
 		w := start(t, event.Options{Poll: time.Second})
+		w.tap.lag = time.Millisecond // so that all of them come while it reads
 		for i := range 50 {
 			w.buy(t, "alice", i)
 		}
@@ -159,6 +160,7 @@ func TestCrowdSharesOneRead(t *testing.T) {
 		require.EqualValues(t, 1, w.tap.ends.Load())
 		before := w.tap.rows.Load()
 		w.act(t, sale.Change{Action: sale.ActionPause})
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // fake time
 		synctest.Wait()
 		require.LessOrEqual(t, w.tap.rows.Load()-before, int64(2), "one read, and one that finds the end")
 		var first []byte

@@ -26,6 +26,7 @@ type tap struct {
 	*ledger.Book
 	rows, ends atomic.Int64
 	deaf       bool
+	lag        time.Duration // of each read, in fake time
 	failing    atomic.Bool
 }
 
@@ -33,6 +34,7 @@ var errCable = errors.New("the cable is cut")
 
 func (p *tap) Rows(ctx context.Context, n sale.Number, after uint64, limit int) ([]ledger.Entry, error) {
 	p.rows.Add(1)
+	p.wait()
 	if p.failing.Load() {
 		return nil, errCable
 	}
@@ -41,10 +43,17 @@ func (p *tap) Rows(ctx context.Context, n sale.Number, after uint64, limit int) 
 
 func (p *tap) Snapshot(ctx context.Context, fn func(ledger.Reader) error) error {
 	p.ends.Add(1)
+	p.wait()
 	if p.failing.Load() {
 		return errCable
 	}
 	return p.Book.Snapshot(ctx, fn)
+}
+
+func (p *tap) wait() {
+	if p.lag > 0 {
+		<-time.NewTimer(p.lag).C
+	}
 }
 
 func (p *tap) Watch(fn func([]ledger.Entry)) func() {
