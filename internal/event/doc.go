@@ -14,8 +14,8 @@
 //	                      ├─► one reader ─ Rows(after) ─► stream of a sale ─► subscribers
 //	poll ─────────────────┘                               (recent rows)       (bounded channels)
 //
-// One read serves all subscribers of a sale, and each row is put into its outer
-// form once for all of them. Sales that nobody follows cost nothing. Recent rows
+// One read serves all subscribers of a sale. Sales that nobody follows cost
+// nothing. Recent rows
 // stay in memory, so a crowd that reconnects does not go to the ledger one by one.
 //
 // # What a subscriber is promised

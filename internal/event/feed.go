@@ -33,9 +33,7 @@ type Options struct {
 	Replay int
 	// CallTimeout is the deadline of one read of the ledger; default 5 s.
 	CallTimeout time.Duration
-	// Source names this installation in envelopes; default "doorbuster".
-	Source   string
-	Observer Observer // nil: nobody watches
+	Observer    Observer // nil: nobody watches
 }
 
 const (
@@ -44,7 +42,6 @@ const (
 	defaultBuffer      = 128
 	defaultReplay      = 1000
 	defaultCallTimeout = 5 * time.Second
-	defaultSource      = "doorbuster"
 	// pageRows is how many rows one read takes; the ledger gives no more.
 	pageRows = 1000
 )
@@ -95,9 +92,6 @@ func NewFeed(src Source, o Options) *Feed {
 	}
 	if o.CallTimeout <= 0 {
 		o.CallTimeout = defaultCallTimeout
-	}
-	if o.Source == "" {
-		o.Source = defaultSource
 	}
 	if o.Observer == nil {
 		o.Observer = nobody{}
@@ -246,7 +240,7 @@ func (f *Feed) rows(ctx context.Context, n sale.Number, after uint64, limit int)
 func (f *Feed) handOut(s *stream, rows []ledger.Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, e := range wrapAll(f.opts.Source, rows) {
+	for _, e := range wrap(rows) {
 		s.pass(e, f.opts.Replay)
 	}
 }

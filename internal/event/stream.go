@@ -24,15 +24,14 @@ type stream struct {
 	// reading is held (a token in it) by whoever reads for the stream, but for Run.
 	reading chan struct{}
 
-	all        crowd            // every subscriber: rows about the sale
-	everything crowd            // those of Everything: all other rows
-	buyers     map[string]crowd // those of Buyer, by user: rows about their orders
+	all    crowd            // every subscriber: rows about the sale
+	buyers map[string]crowd // those of Buyer, by user: rows about their orders
 }
 
 func newStream(n sale.Number) *stream {
 	return &stream{
 		number: n, reading: make(chan struct{}, 1),
-		all: make(crowd), everything: make(crowd), buyers: make(map[string]crowd),
+		all: make(crowd), buyers: make(map[string]crowd),
 	}
 }
 
@@ -52,15 +51,13 @@ func (s *stream) low() uint64 { return s.pos - uint64(len(s.recent)) }
 func (s *stream) add(sub *Subscription) {
 	s.refs++
 	s.all[sub] = struct{}{}
-	switch {
-	case sub.who.everything:
-		s.everything[sub] = struct{}{}
-	case sub.who.user != "":
-		if s.buyers[sub.who.user] == nil {
-			s.buyers[sub.who.user] = make(crowd)
-		}
-		s.buyers[sub.who.user][sub] = struct{}{}
+	if sub.who.user == "" {
+		return
 	}
+	if s.buyers[sub.who.user] == nil {
+		s.buyers[sub.who.user] = make(crowd)
+	}
+	s.buyers[sub.who.user][sub] = struct{}{}
 }
 
 // remove reports whether the subscriber was there.
@@ -70,7 +67,6 @@ func (s *stream) remove(sub *Subscription) bool {
 	}
 	s.refs--
 	delete(s.all, sub)
-	delete(s.everything, sub)
 	if same := s.buyers[sub.who.user]; same != nil {
 		delete(same, sub)
 		if len(same) == 0 {
@@ -87,15 +83,11 @@ func (s *stream) pass(e *Event, keep int) {
 		s.recent = slices.Clone(s.recent[len(s.recent)-keep:])
 	}
 	s.recent = append(s.recent, e)
-	if e.Kind.OfSale() {
+	switch {
+	case e.Kind.OfSale():
 		s.offer(s.all, e)
-		return
-	}
-	s.offer(s.everything, e)
-	if len(s.buyers) > 0 {
-		if user := e.buyer(); user != "" {
-			s.offer(s.buyers[user], e)
-		}
+	case len(s.buyers) > 0: // else nobody asks whose order it is
+		s.offer(s.buyers[e.buyer()], e)
 	}
 }
 
@@ -143,10 +135,10 @@ func (s *stream) close(why error) {
 	}
 }
 
-func wrapAll(source string, rows []ledger.Entry) []*Event {
+func wrap(rows []ledger.Entry) []*Event {
 	out := make([]*Event, len(rows))
 	for i := range rows {
-		out[i] = &Event{Entry: rows[i], source: source}
+		out[i] = &Event{Entry: rows[i]}
 	}
 	return out
 }

@@ -150,7 +150,7 @@ func (f *Feed) join(s *stream, after uint64, who Audience) (*Subscription, joini
 	case after == 0:
 		after = s.pos
 	case after == unknown, after < s.pos && s.pos-after > uint64(f.opts.Replay): //nolint:gosec // positive
-		missed = []*Event{{Entry: ledger.Entry{Sale: s.number, Seq: s.pos}, Reset: true, source: f.opts.Source}}
+		missed = []*Event{{Entry: ledger.Entry{Sale: s.number, Seq: s.pos}, Reset: true}}
 		after = s.pos
 	case after > s.pos && after > s.end:
 		return nil, ahead
@@ -205,7 +205,7 @@ func (f *Feed) recall(ctx context.Context, s *stream, after uint64) error {
 		if len(rows) == 0 {
 			return errGap
 		}
-		old = append(old, wrapAll(f.opts.Source, rows)...)
+		old = append(old, wrap(rows)...)
 		after = rows[len(rows)-1].Seq
 	}
 	f.mu.Lock()

@@ -3,7 +3,6 @@ package event
 import (
 	"encoding/json"
 	"errors"
-	"sync"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
 )
@@ -18,30 +17,18 @@ var (
 )
 
 // Audience says which rows a subscriber gets. The zero value is Public.
-type Audience struct {
-	user       string
-	everything bool
-}
+type Audience struct{ user string }
 
 // Public is for anybody: rows about the sale itself, none about orders.
 func Public() Audience { return Audience{} }
 
 // Buyer is Public and the rows about the orders of one user. Rows about refund
-// records, which name no user, are for Everything only.
+// records are for nobody here: they are the shop's affair and name no user.
 func Buyer(user string) Audience { return Audience{user: user} }
-
-// Everything is for shop and operator: every row.
-func Everything() Audience { return Audience{everything: true} }
 
 // wants reports whether the audience gets the event.
 func (a Audience) wants(e *Event) bool {
-	switch {
-	case a.everything, e.Kind.OfSale():
-		return true
-	case a.user == "":
-		return false
-	}
-	return e.buyer() == a.user
+	return e.Kind.OfSale() || a.user != "" && e.buyer() == a.user
 }
 
 // Event is one journal row on its way to subscribers, who share it and must not
@@ -52,11 +39,6 @@ type Event struct {
 	// Reset says that rows were left out before this place: of the Entry only
 	// Sale and Seq are set, and what the subscriber knows is to be read anew.
 	Reset bool
-
-	source string
-	once   sync.Once
-	json   []byte
-	err    error
 
 	// Whose order it is, found at the first look. Guarded by Feed.mu.
 	looked bool
@@ -77,19 +59,6 @@ func (e *Event) buyer() string {
 	}
 	e.looked = true
 	return e.user
-}
-
-// JSON returns the event's Envelope, encoded once for all subscribers. The type
-// of a Reset is doorbuster.reset. It fails only for a body that is no JSON.
-func (e *Event) JSON() ([]byte, error) {
-	e.once.Do(func() {
-		v := Wrap(e.source, &e.Entry)
-		if e.Reset {
-			v.Type, v.ID = typeReset, v.ID+resetMark // not the row of that number
-		}
-		e.json, e.err = json.Marshal(v)
-	})
-	return e.json, e.err
 }
 
 // Subscription is one subscriber's end of a stream.
