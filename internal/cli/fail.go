@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/audit"
@@ -69,6 +70,9 @@ func explain(err error) *failure {
 	}
 	if errors.Is(err, context.Canceled) {
 		return &failure{code: ExitFailure, message: "interrupted"}
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return &failure{code: ExitFailure, message: err.Error(), hint: "another process listens there: stop it, or choose another port with --api-listen and --ops-listen"}
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return &failure{code: ExitFailure, message: e.Path + ": " + e.Err.Error(), hint: "check the path and its permissions"}

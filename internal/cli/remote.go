@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/app"
+	"github.com/doorbuster/doorbuster/internal/config"
 )
 
 // remote are the flags of commands that call a server.
@@ -42,15 +45,15 @@ func (r *remote) client(s *session) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := r.key(s, dir)
+	address, err := r.address(s, dir)
 	if err != nil {
 		return nil, err
 	}
-	url, err := r.url(s, dir)
+	key, err := r.key(s, dir, address)
 	if err != nil {
 		return nil, err
 	}
-	return client.New(client.Options{URL: url, Token: key, UserAgent: "doorbuster-cli/" + currentVersion()})
+	return client.New(client.Options{URL: address, Token: key, UserAgent: "doorbuster-cli/" + currentVersion()})
 }
 
 // dataDir returns the folder to look into, empty if flags and environment say
@@ -63,12 +66,12 @@ func (r *remote) dataDir(s *session) (string, error) {
 	return cfg.DataDir, err
 }
 
-func (r *remote) url(s *session, dir string) (string, error) {
+func (r *remote) address(s *session, dir string) (string, error) {
 	if r.URL != "" {
 		return r.URL, nil
 	}
-	if url := s.env("DOORBUSTER_URL"); url != "" {
-		return url, nil
+	if set := s.env("DOORBUSTER_URL"); set != "" {
+		return set, nil
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, apiAddrFile)) //nolint:gosec // the operator names the folder
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,11 +80,15 @@ func (r *remote) url(s *session, dir string) (string, error) {
 	return "http://" + strings.TrimSpace(string(raw)), err
 }
 
-func (r *remote) key(s *session, dir string) (string, error) {
+func (r *remote) key(s *session, dir, address string) (string, error) {
 	file := r.KeyFile
 	if file == "" {
 		if key := s.env("DOORBUSTER_API_KEY"); key != "" {
 			return strings.TrimSpace(key), nil
+		}
+		if !local(address) {
+			// The key of this machine's server is nobody else's business.
+			return "", &usageError{message: "there is no API key for " + plain(address), hint: "name it with --key-file or DOORBUSTER_API_KEY"}
 		}
 		file = filepath.Join(dir, app.AdminKeyFile)
 	}
@@ -96,4 +103,10 @@ func (r *remote) key(s *session, dir string) (string, error) {
 		return "", &usageError{message: "--key-file: " + file + " does not exist", hint: "doorbuster key create makes a key"}
 	}
 	return strings.TrimSpace(string(raw)), err
+}
+
+// local reports whether a URL leads to this machine.
+func local(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && config.Loopback(net.JoinHostPort(u.Hostname(), "0"))
 }

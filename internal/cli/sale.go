@@ -166,7 +166,7 @@ func (c *saleCloseCmd) Run(ctx context.Context, s *session) error {
 type saleRestockCmd struct {
 	oneSale
 	Item  string `placeholder:"SKU" help:"The item; may be left out where the sale has one."`
-	Add   *int64 `xor:"amount" required:"" placeholder:"N" help:"Add this many units; below zero takes units away."`
+	Add   *int64 `xor:"amount" required:"" placeholder:"N" help:"Add this many units; --add=-5 takes five away."`
 	Stock *int64 `xor:"amount" required:"" placeholder:"N" help:"Set the total number of units, sold ones included."`
 }
 

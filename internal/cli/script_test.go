@@ -1,0 +1,164 @@
+package cli_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	_ "modernc.org/sqlite" // the scripts damage ledgers
+
+	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"doorbuster": func() { os.Exit(cli.Main(os.Args[1:], cli.Standard())) },
+	})
+}
+
+// TestScripts runs the program as users do. Beside the usual commands of
+// testscript, scripts have those of scriptCommands.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: scriptCommands(t.Context()),
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("DATA", filepath.Join(e.WorkDir, "data"))
+			return nil
+		},
+	})
+}
+
+type command = func(ts *testscript.TestScript, neg bool, args []string)
+
+func scriptCommands(ctx context.Context) map[string]command {
+	return map[string]command{
+		// exits CODE program args...: runs a program that must end with this code.
+		"exits": exits,
+		// ready DIR: waits until the server on the data folder is ready.
+		"ready": ready,
+		// buy USER SALE QUANTITY VAR: buys on the server of $DATA with a token in
+		// $TOKEN; the id of the order goes into VAR.
+		"buy": func(ts *testscript.TestScript, _ bool, args []string) { buy(ctx, ts, args) },
+		// pay ORDER AMOUNT CURRENCY: reports a captured charge for an order.
+		"pay": func(ts *testscript.TestScript, _ bool, args []string) { pay(ctx, ts, args) },
+		// sql FILE STATEMENT: changes a ledger behind the program's back.
+		"sql": alter,
+		// mode OCTAL FILE: checks permissions.
+		"mode": mode,
+		// replace OLD NEW FILE: changes the first occurrence in a file.
+		"replace": replace,
+		// within VAR FILE: puts the text of a file, without space around, into VAR.
+		"within": within,
+	}
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE program args...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, not %d", got, want)
+	}
+}
+
+func ready(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	deadline := time.Now().Add(time.Minute)
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for range poll.C {
+		if time.Now().After(deadline) {
+			ts.Fatalf("the server on %s is not ready", dir)
+		}
+		addr, err := os.ReadFile(filepath.Join(dir, "ops.addr"))
+		if err != nil {
+			continue
+		}
+		resp, err := http.Get("http://" + strings.TrimSpace(string(addr)) + "/readyz") //nolint:noctx // the script's deadline ends it
+		if err != nil {
+			continue
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return
+		}
+	}
+}
+
+// caller returns a client for the server on $DATA.
+func caller(ts *testscript.TestScript, token string) *client.Client {
+	c, err := client.New(client.Options{URL: "http://" + strings.TrimSpace(ts.ReadFile(filepath.Join(ts.Getenv("DATA"), "api.addr"))), Token: token})
+	ts.Check(err)
+	return c
+}
+
+func buy(ctx context.Context, ts *testscript.TestScript, args []string) {
+	quantity, err := strconv.ParseInt(args[2], 10, 64)
+	ts.Check(err)
+	got, err := caller(ts, strings.TrimSpace(ts.Getenv("TOKEN"))).Buy(ctx, args[1], "", client.Attempt{Quantity: quantity})
+	ts.Check(err)
+	if args[0] != got.Order.User && got.Order.User != "" {
+		ts.Fatalf("the order is %s's", got.Order.User)
+	}
+	ts.Setenv(args[3], got.Order.ID)
+}
+
+func pay(ctx context.Context, ts *testscript.TestScript, args []string) {
+	amount, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	key := strings.TrimSpace(ts.ReadFile(filepath.Join(ts.Getenv("DATA"), "admin.key")))
+	r, err := caller(ts, key).Pay(ctx, args[0], client.Payment{ID: "pay-" + args[0], Status: "succeeded", Amount: amount, Currency: args[2]})
+	ts.Check(err)
+	if r.Outcome != "paid" {
+		ts.Fatalf("the outcome is %s", r.Outcome)
+	}
+}
+
+func alter(ts *testscript.TestScript, _ bool, args []string) {
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.Exec(args[1]) //nolint:noctx // a local file
+	ts.Check(errors.Join(err, db.Close()))
+}
+
+func mode(ts *testscript.TestScript, _ bool, args []string) {
+	info, err := os.Stat(ts.MkAbs(args[1]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%04o", info.Mode().Perm()); got != args[0] {
+		ts.Fatalf("%s has mode %s", args[1], got)
+	}
+}
+
+func replace(ts *testscript.TestScript, _ bool, args []string) {
+	text := ts.ReadFile(args[2])
+	changed := strings.Replace(text, args[0], args[1], 1)
+	if changed == text {
+		ts.Fatalf("%s does not hold %q", args[2], args[0])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(changed), 0o600))
+}
+
+func within(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile(args[1])))
+}
