@@ -143,8 +143,12 @@ func (r *recount) overdue(o *sale.Order) {
 	if r.overdueAfter < 0 || o.ExpiresAt.IsZero() {
 		return
 	}
-	if late := r.facts.at.Sub(o.ExpiresAt); late > r.overdueAfter {
-		r.broke(overdueHold, place{order: o.ID}, "the hold ended %v ago", late)
+	at := r.lastAt
+	if r.running {
+		at = r.facts.at
+	}
+	if late := at.Sub(o.ExpiresAt); late > r.overdueAfter {
+		r.broke(overdueHold, place{order: o.ID}, "the hold was kept for %v after its end", late)
 	}
 }
 

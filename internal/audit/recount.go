@@ -12,6 +12,7 @@ import (
 // compact record an order, a buyer and a charge, and nothing of the journal.
 type recount struct {
 	overdueAfter time.Duration
+	running      bool
 	details      int
 	tallies      [ruleCount]tally
 
@@ -21,6 +22,7 @@ type recount struct {
 	// What the journal has said so far.
 	seq       uint64
 	head      [32]byte
+	lastAt    time.Time // of the last row
 	rowCount  uint64
 	wanted    [32]byte // a head published elsewhere; zeros for none
 	anchor    uint64   // the row that carries it; 0 while not met
@@ -88,7 +90,7 @@ type tally struct {
 func newRecount(o Options) *recount {
 	o = o.withDefaults()
 	return &recount{
-		overdueAfter: o.Overdue, details: o.Details,
+		overdueAfter: o.Overdue, running: o.Running, details: o.Details,
 		termsRows: make(map[int64]ledger.Terms), announced: make(map[int64]announced),
 		items: make(map[string]int), users: make(map[string]int), index: make(map[sale.OrderID]int),
 		heirs: make(map[sale.OrderID]sale.OrderID), origins: make(map[sale.OrderID]sale.OrderID),

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/ledger/ledgertest"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
@@ -75,9 +76,10 @@ func TestRepairRestoresAMissingHolder(t *testing.T) {
 
 func TestRepairLeavesAHealthySaleAlone(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	store := ledgertest.NewMemStore()
+	s := newShopOver(t, store, store.Advance)
 	s.tell(t)
-	fired := s.store.AbortAt(1) // any write transaction would fail
+	fired := store.AbortAt(1) // any write transaction would fail
 	done, err := Repair(t.Context(), s.store, Options{})
 	require.NoError(t, err)
 	require.Empty(t, done.Sales)

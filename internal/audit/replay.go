@@ -38,7 +38,7 @@ func (r *recount) chain(e *ledger.Entry) {
 	if want := e.ChainHash(r.head); e.Hash != want {
 		r.broke(rowChain, placeOf(e), "the hash is %x, the row and the one before give %x", e.Hash, want)
 	}
-	r.seq, r.head = e.Seq, e.Hash
+	r.seq, r.head, r.lastAt = e.Seq, e.Hash, e.At
 	r.rowCount++
 	if r.anchor == 0 && e.Hash == r.wanted {
 		r.anchor = e.Seq

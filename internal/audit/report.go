@@ -98,6 +98,10 @@ type Options struct {
 	// Overdue is how long after its end a hold may still be kept before P2 counts
 	// as broken: 0 is a minute, negative is for ever.
 	Overdue time.Duration
+	// Running says that a server sells at this moment, so that holds are judged by
+	// the present. Else they are judged by the time of the last journal row: a
+	// hold that ended while no server ran is kept from nobody.
+	Running bool
 	// Details is how many violations a check describes, beside counting all:
 	// 0 is 20, negative is none.
 	Details int

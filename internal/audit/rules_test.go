@@ -37,7 +37,13 @@ func unitBreaches() []breach {
 		{"stock cut below what is live", stockRows, func(w *world) { w.facts.body.Items[0].Stock = 1 }},
 		{"a unit lost in the counter", soldCounter, func(w *world) { w.facts.sold[0]++ }},
 		{"a unit too many to sell", soldCounter, func(w *world) { w.facts.sold[1]-- }},
-		{"a hold nobody ended", overdueHold, func(w *world) { w.facts.at = w.facts.at.Add(time.Hour) }},
+		{"a hold nobody ended", overdueHold, func(w *world) {
+			w.facts.body.Version++
+			w.add("sale.updated", sale.OrderID{}, bodyOfSale(w))
+			last := &w.entries[len(w.entries)-1]
+			last.At = last.At.Add(time.Hour) // somebody was at work, but no sweeper
+			w.rechain()
+		}},
 		{"over the limit", limitReplay, func(w *world) {
 			w.editSale(func(b *ledger.SaleBody) { b.PerUserLimit = 1 })
 			w.facts.body.PerUserLimit = 1

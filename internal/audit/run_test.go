@@ -48,7 +48,7 @@ func (s *shop) live(tb testing.TB, random *rand.Rand, n int) {
 			_, err := s.book.Cancel(ctx, some().ID, "")
 			require.True(tb, err == nil || sale.CodeOf(err) == sale.CodeIllegalState, err)
 		case what < 16:
-			s.store.Advance(time.Duration(random.IntN(40)) * time.Second)
+			s.advance(time.Duration(random.IntN(40)) * time.Second)
 			due, err := s.book.Due(ctx, 100)
 			require.NoError(tb, err)
 			_, err = s.book.Expire(ctx, due.IDs)
@@ -136,6 +136,27 @@ func TestRunChoosesSales(t *testing.T) {
 
 	_, err = Run(t.Context(), s.store, Options{Sales: []sale.Number{3}})
 	require.Equal(t, sale.CodeSaleNotFound, sale.CodeOf(err))
+}
+
+// A hold that ended while nobody sold is no breach; under a running server it is.
+func TestOverdueHoldNeedsAServer(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.tell(t)
+	s.advance(time.Hour)
+	for _, c := range []struct {
+		options Options
+		want    []string
+	}{
+		{Options{}, []string{}},
+		{Options{Running: true}, []string{overdueHold.String()}},
+		{Options{Running: true, Overdue: 2 * time.Hour}, []string{}},
+		{Options{Running: true, Overdue: -1}, []string{}},
+	} {
+		report, err := Run(t.Context(), s.store, c.options)
+		require.NoError(t, err)
+		require.Equal(t, c.want, brokenRules(&report.Sales[0]))
+	}
 }
 
 // brokenSource fails where it is told to.

@@ -280,7 +280,7 @@ func TestMalformedLinesNameTheirNumber(t *testing.T) {
 		"unknown version": {strings.Replace(header, `"version":1`, `"version":2`, 1), 1},
 		"bad order id":    {header + `{"order":{"id":"ord_x"}}` + "\n", 2},
 		"bad refund id":   {header + `{"refund":{"id":"x"}}` + "\n", 2},
-		"endless line":    {header + strings.Repeat(" ", maxLine+1), 2},
+		"endless line":    {header + strings.Repeat(" ", maxLine+1) + "\n", 2},
 		"no line end":     {strings.TrimSuffix(header, "\n"), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,6 +289,7 @@ func TestMalformedLinesNameTheirNumber(t *testing.T) {
 			var broken *FileError
 			require.ErrorAs(t, err, &broken)
 			require.Equal(t, c.line, broken.Line, err)
+			require.Equal(t, name == "endless line", errors.Is(err, errLongLine), err)
 		})
 	}
 }

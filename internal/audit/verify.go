@@ -21,8 +21,8 @@ type VerifyOptions struct {
 	// to it was changed since. Empty: not compared, and a file whose author
 	// rewrote everything consistently cannot be told from a true one.
 	Head string
-	// Overdue and Details are as in Options; holds are judged at the time of the
-	// export.
+	// Overdue and Details are as in Options; holds are judged by the time of the
+	// last journal row.
 	Overdue time.Duration
 	Details int
 }

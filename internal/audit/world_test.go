@@ -186,9 +186,10 @@ func encode(tb testing.TB, v any) []byte {
 
 // shop is a ledger with one open sale.
 type shop struct {
-	store *ledgertest.MemStore
-	book  *ledger.Book
-	sale  sale.Sale
+	store   ledger.Store
+	book    *ledger.Book
+	advance func(time.Duration) // moves the ledger's clock
+	sale    sale.Sale
 }
 
 const (
@@ -198,8 +199,13 @@ const (
 
 func newShop(tb testing.TB) *shop {
 	tb.Helper()
-	s := &shop{store: ledgertest.NewMemStore()}
-	s.book = ledger.New(s.store)
+	store := ledgertest.NewMemStore()
+	return newShopOver(tb, store, store.Advance)
+}
+
+func newShopOver(tb testing.TB, store ledger.Store, advance func(time.Duration)) *shop {
+	tb.Helper()
+	s := &shop{store: store, book: ledger.New(store), advance: advance}
 	now, err := s.store.Now(tb.Context())
 	require.NoError(tb, err)
 	_, err = s.book.CreateSale(tb.Context(), sale.Sale{
@@ -250,7 +256,7 @@ func (s *shop) tell(tb testing.TB) {
 	tb.Helper()
 	ctx := tb.Context()
 	dave := s.buy(tb, "dave", priced, 1) // expires, pays late, gets a new order
-	s.store.Advance(time.Minute)
+	s.advance(time.Minute)
 	_, err := s.book.Expire(ctx, []sale.OrderID{dave.ID})
 	require.NoError(tb, err)
 	require.Equal(tb, sale.OutcomePaid, s.pay(tb, "ch-dave", &dave, sale.PaymentSucceeded).Outcome)
