@@ -48,17 +48,15 @@ func buy(ctx context.Context, x *exchange) error {
 		return err
 	}
 	x.tellTimes(gated, &d)
-	switch d.Verdict {
-	case sale.Taken:
-		h["Location"] = []string{"/v1/orders/" + d.Order.ID.String()}
-		x.reply(http.StatusCreated, typeJSON, render(x.order(&d.Order)))
-	case sale.Replayed:
-		h["Location"] = []string{"/v1/orders/" + d.Order.ID.String()}
+	status := http.StatusCreated
+	if d.Verdict == sale.Replayed {
+		status = http.StatusOK
 		h[headerReplayed] = x.api.fixed.replayed
-		x.reply(http.StatusOK, typeJSON, render(x.order(&d.Order)))
-	default:
+	} else if d.Verdict != sale.Taken {
 		return x.refuse(ctx, &d, request.User)
 	}
+	h["Location"] = []string{"/v1/orders/" + d.Order.ID.String()}
+	x.reply(status, typeJSON, render(x.order(&d.Order)))
 	return nil
 }
 
@@ -185,5 +183,5 @@ func appendStage(b []byte, name string, d time.Duration) []byte {
 	us := d.Microseconds()
 	b = strconv.AppendInt(append(b, name...), us/micros, 10)
 	rest := us % micros
-	return append(b, '.', byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10)) //nolint:gosec // digits
+	return append(b, '.', byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10))
 }

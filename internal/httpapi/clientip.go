@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -47,14 +48,12 @@ func (a *API) clientIP(r *http.Request) netip.Addr {
 	if len(a.proxies) == 0 {
 		return client
 	}
-	lines := r.Header["X-Forwarded-For"]
-	for i := len(lines) - 1; i >= 0; i-- {
-		hops := strings.Split(lines[i], ",")
-		for j := len(hops) - 1; j >= 0; j-- {
+	for _, line := range slices.Backward(r.Header["X-Forwarded-For"]) {
+		for _, text := range slices.Backward(strings.Split(line, ",")) {
 			if !a.proxies.trust(client) {
 				return client
 			}
-			hop, ok := parseHop(strings.TrimSpace(hops[j]))
+			hop, ok := parseHop(strings.TrimSpace(text))
 			if !ok {
 				return client
 			}

@@ -63,9 +63,10 @@ func (a *API) begin(rt *route, w http.ResponseWriter, r *http.Request) *exchange
 // handler returns what serves a route.
 func (a *API) handler(rt *route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
 		x := a.begin(rt, w, r)
-		defer a.end(x)
-		if err := x.run(r.Context()); err != nil {
+		defer a.end(ctx, x)
+		if err := x.run(ctx); err != nil {
 			x.fail(err)
 		}
 	}
@@ -93,13 +94,13 @@ func (x *exchange) run(ctx context.Context) error {
 }
 
 // end recovers from a panic, counts, logs and lets the exchange go.
-func (a *API) end(x *exchange) {
+func (a *API) end(ctx context.Context, x *exchange) {
 	if p := recover(); p != nil {
 		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(p)
 		}
 		a.metrics.Panics.Inc()
-		a.log.LogAttrs(x.r.Context(), slog.LevelError, "a handler panicked",
+		a.log.LogAttrs(ctx, slog.LevelError, "a handler panicked",
 			slog.Any("panic", p), slog.String("request", x.id), slog.String("operation", x.route.operation), slog.String("stack", string(debug.Stack())))
 		if x.status != 0 {
 			panic(http.ErrAbortHandler) // the answer is spoilt: cut the connection
@@ -111,7 +112,7 @@ func (a *API) end(x *exchange) {
 	if g := x.route.gate; g != nil {
 		g.counted.Seconds.Observe(took.Seconds())
 	}
-	a.logAnswer(x, took)
+	a.logAnswer(ctx, x, took)
 	if cap(x.body) > keepBody {
 		x.body = nil
 	}
@@ -119,11 +120,10 @@ func (a *API) end(x *exchange) {
 	a.exchanges.Put(x)
 }
 
-var errPanicked = errors.New("httpapi: a handler panicked") //nolint:gochecknoglobals // an error value
+var errPanicked = errors.New("httpapi: a handler panicked")
 
 // logAnswer logs trouble always, and everything where the level is debug.
-func (a *API) logAnswer(x *exchange, took time.Duration) {
-	ctx := x.r.Context()
+func (a *API) logAnswer(ctx context.Context, x *exchange, took time.Duration) {
 	level := slog.LevelDebug
 	if x.status >= http.StatusInternalServerError && sale.CodeOf(x.cause) != sale.CodeBusy && !errors.Is(x.cause, context.Canceled) {
 		level = slog.LevelWarn

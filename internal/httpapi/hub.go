@@ -95,7 +95,7 @@ func (h *hub) run(ctx context.Context, acts *event.Subscription) {
 	}
 }
 
-var errGone = errors.New("httpapi: the sale is gone") //nolint:gochecknoglobals // an error value
+var errGone = errors.New("httpapi: the sale is gone")
 
 // look reads the sale and tells the listeners if it has changed. Passing trouble
 // leaves things as they are.

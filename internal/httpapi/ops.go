@@ -67,10 +67,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 			if sale.CodeOf(err) == sale.CodeUnauthenticated {
 				w.Header()["Www-Authenticate"] = a.challenge
 			}
-			p := problemOf(coded(err))
-			w.Header().Set("Content-Type", typeProblem)
-			w.WriteHeader(p.Status)
-			_, _ = w.Write(render(p))
+			health(w, statusOf(sale.CodeOf(err)), string(sale.CodeOf(err)), "")
 			return
 		}
 		next.ServeHTTP(w, r)

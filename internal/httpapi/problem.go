@@ -40,15 +40,15 @@ func coded(err error) *sale.Error {
 func (x *exchange) fail(err error) {
 	e := coded(err)
 	x.cause = err
-	h := x.w.Header()
-	switch e.Code {
-	case sale.CodeUnauthenticated:
+	p := problemOf(e)
+	switch p.Status {
+	case http.StatusUnauthorized:
 		x.api.metrics.Unauthorized.Inc()
-		h["Www-Authenticate"] = x.api.challenge
-	case sale.CodeBusy, sale.CodeUnavailable, codeTooManyStreams:
-		h["Retry-After"] = x.api.retry.draw()
+		x.w.Header()["Www-Authenticate"] = x.api.challenge
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		x.w.Header()["Retry-After"] = x.api.retry.draw()
 	}
-	x.problem(problemOf(e))
+	x.problem(p)
 }
 
 // problem answers with a problem that may carry members of its own.

@@ -80,16 +80,15 @@ func millis(decimals string) (time.Duration, bool) {
 	if decimals == "" {
 		return 0, false
 	}
-	ms, unit := time.Duration(0), 100*time.Millisecond
+	ms, unit := 0, 100
 	for _, c := range []byte(decimals) {
-		d := time.Duration(c - '0')
-		if d != 0 && unit < time.Millisecond {
+		if c != '0' && unit == 0 {
 			return 0, false
 		}
-		ms += d * unit
+		ms += int(c-'0') * unit
 		unit /= 10
 	}
-	return ms, true
+	return time.Duration(ms) * time.Millisecond, true
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
