@@ -175,7 +175,7 @@ func (h *house) audit(ctx context.Context, slug string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := audit.Run(ctx, h.book, audit.Options{Sales: []sale.Number{s.Number}})
+	report, err := audit.Run(ctx, h.book, audit.Options{Sales: []sale.Number{s.Number}, Running: true})
 	if err != nil {
 		return nil, err
 	}
