@@ -124,15 +124,14 @@ func explainCoded(e *sale.Error) *failure {
 	if e.Field != "" {
 		f.message = e.Field + ": " + f.message
 	}
-	switch e.Code {
-	case sale.CodeUnavailable, sale.CodeBusy:
+	if e.Code == sale.CodeInvalid || e.Code == sale.CodeInvalidQuantity {
+		f.code = ExitUsage
+	}
+	if e.Code == sale.CodeUnavailable || e.Code == sale.CodeBusy {
 		f.code = ExitUnreachable
 		if e.Err != nil && e.Hint == sale.Unavailable(nil).Hint {
 			f.message, f.hint = f.message+": "+e.Err.Error(), "" // that hint is for callers of the API
 		}
-	case sale.CodeInvalid, sale.CodeInvalidQuantity:
-		f.code = ExitUsage
-	default:
 	}
 	return f
 }

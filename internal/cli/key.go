@@ -62,7 +62,7 @@ func (c *keyCreateCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	if c.Out != "" {
-		if err := writeSecret(c.Out, text); err != nil {
+		if err = writeSecret(c.Out, text); err != nil {
 			return err
 		}
 	}

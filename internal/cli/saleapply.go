@@ -142,12 +142,12 @@ func (c *saleApplyCmd) change(ctx context.Context, api *client.Client, now clien
 // sameItems refuses a file whose items are not those of the sale: a sale keeps
 // its items for ever.
 func sameItems(now *client.AdminSale, want *client.NewSale) error {
-	var have, asked []string
+	have, asked := make([]string, len(now.Items)), make([]string, len(want.Items))
 	for i := range now.Items {
-		have = append(have, now.Items[i].SKU)
+		have[i] = now.Items[i].SKU
 	}
 	for i := range want.Items {
-		asked = append(asked, want.Items[i].SKU)
+		asked[i] = want.Items[i].SKU
 	}
 	slices.Sort(have)
 	slices.Sort(asked)
@@ -172,58 +172,59 @@ func itemOf(s *client.AdminSale, sku string) client.AdminItem {
 // compare returns the patch that makes the rules of a sale those of the file,
 // and the names of what it changes. What the file leaves out stays.
 func compare(now *client.AdminSale, want *client.NewSale) (client.SalePatch, []string) {
-	var p client.SalePatch
 	var changed []string
-	differ := func(name string, yes bool) bool {
-		if yes {
-			changed = append(changed, name)
-		}
-		return yes
+	p := client.SalePatch{
+		Title:           pick(&changed, "title", said(&want.Title), now.Title),
+		StartsAt:        pickInstant(&changed, "starts_at", want, want.StartsAt, now.StartsAt),
+		EndsAt:          pickInstant(&changed, "ends_at", want, want.EndsAt, now.EndsAt),
+		PerUserLimit:    pick(&changed, "per_user_limit", said(&want.PerUserLimit), now.PerUserLimit),
+		LimitRule:       pick(&changed, "limit_rule", said(&want.LimitRule), now.LimitRule),
+		HoldSeconds:     pick(&changed, "hold_seconds", want.HoldSeconds, now.HoldSeconds),
+		MaxUnpaidHolds:  pick(&changed, "max_unpaid_holds", want.MaxUnpaidHolds, now.MaxUnpaidHolds),
+		CoolDownSeconds: pick(&changed, "cool_down_seconds", want.CoolDownSeconds, now.CoolDownSeconds),
+		Currency:        pick(&changed, "currency", said(&want.Currency), now.Currency),
 	}
-	if differ("title", want.Title != "" && want.Title != now.Title) {
-		p.Title = &want.Title
-	}
-	if differ("starts_at", want.StartsAt != "" && !sameInstant(want.StartsAt, want.TimeZone, now.StartsAt)) {
-		p.StartsAt = &want.StartsAt
-	}
-	if differ("ends_at", want.EndsAt != "" && !sameInstant(want.EndsAt, want.TimeZone, now.EndsAt)) {
-		p.EndsAt = &want.EndsAt
-	}
-	if want.TimeZone != "" && (p.StartsAt != nil || p.EndsAt != nil) {
-		p.TimeZone = &want.TimeZone
-	}
-	if differ("per_user_limit", want.PerUserLimit != 0 && want.PerUserLimit != now.PerUserLimit) {
-		p.PerUserLimit = &want.PerUserLimit
-	}
-	if differ("limit_rule", want.LimitRule != "" && want.LimitRule != now.LimitRule) {
-		p.LimitRule = &want.LimitRule
-	}
-	if differ("hold_seconds", want.HoldSeconds != nil && *want.HoldSeconds != now.HoldSeconds) {
-		p.HoldSeconds = want.HoldSeconds
-	}
-	if differ("max_unpaid_holds", want.MaxUnpaidHolds != nil && *want.MaxUnpaidHolds != now.MaxUnpaidHolds) {
-		p.MaxUnpaidHolds = want.MaxUnpaidHolds
-	}
-	if differ("cool_down_seconds", want.CoolDownSeconds != nil && *want.CoolDownSeconds != now.CoolDownSeconds) {
-		p.CoolDownSeconds = want.CoolDownSeconds
-	}
-	if differ("currency", want.Currency != "" && want.Currency != now.Currency) {
-		p.Currency = &want.Currency
+	if p.StartsAt != nil || p.EndsAt != nil {
+		p.TimeZone = said(&want.TimeZone)
 	}
 	for i := range want.Items {
 		item, have := &want.Items[i], itemOf(now, want.Items[i].SKU)
-		ip := client.ItemPatch{SKU: item.SKU}
-		if differ("items."+item.SKU+".title", item.Title != "" && item.Title != have.Title) {
-			ip.Title = &item.Title
-		}
-		if differ("items."+item.SKU+".price", item.Price != have.Price) {
-			ip.Price = &item.Price
+		ip := client.ItemPatch{
+			SKU:   item.SKU,
+			Title: pick(&changed, "items."+item.SKU+".title", said(&item.Title), have.Title),
+			Price: pick(&changed, "items."+item.SKU+".price", &item.Price, have.Price),
 		}
 		if ip.Title != nil || ip.Price != nil {
 			p.Items = append(p.Items, ip)
 		}
 	}
 	return p, changed
+}
+
+// pick returns what is wanted if it is not what there is, and notes its name.
+func pick[T comparable](changed *[]string, name string, want *T, have T) *T {
+	if want == nil || *want == have {
+		return nil
+	}
+	*changed = append(*changed, name)
+	return want
+}
+
+func pickInstant(changed *[]string, name string, want *client.NewSale, text string, have time.Time) *string {
+	if text == "" || sameInstant(text, want.TimeZone, have) {
+		return nil
+	}
+	*changed = append(*changed, name)
+	return &text
+}
+
+// said returns nil for a member that the file leaves out.
+func said[T comparable](v *T) *T {
+	var nothing T
+	if *v == nothing {
+		return nil
+	}
+	return v
 }
 
 // sameInstant reports whether the text of a file names an instant. What cannot

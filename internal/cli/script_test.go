@@ -23,7 +23,9 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"doorbuster": func() { os.Exit(cli.Main(os.Args[1:], cli.Standard())) },
+		"doorbuster": func() {
+			os.Exit(cli.Main(os.Args[1:], cli.Standard())) //nolint:forbidigo // this is the main of the program under test
+		},
 	})
 }
 
@@ -45,7 +47,7 @@ type command = func(ts *testscript.TestScript, neg bool, args []string)
 func scriptCommands(ctx context.Context) map[string]command {
 	return map[string]command{
 		// exits CODE program args...: runs a program that must end with this code.
-		"exits": exits,
+		"exits": func(ts *testscript.TestScript, _ bool, args []string) { exits(ts, args) },
 		// ready DIR: waits until the server on the data folder is ready.
 		"ready": ready,
 		// buy USER SALE QUANTITY VAR: buys on the server of $DATA with a token in
@@ -64,8 +66,8 @@ func scriptCommands(ctx context.Context) map[string]command {
 	}
 }
 
-func exits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
+func exits(ts *testscript.TestScript, args []string) {
+	if len(args) < 2 {
 		ts.Fatalf("usage: exits CODE program args...")
 	}
 	want, err := strconv.Atoi(args[0])
@@ -91,7 +93,7 @@ func ready(ts *testscript.TestScript, _ bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("the server on %s is not ready", dir)
 		}
-		addr, err := os.ReadFile(filepath.Join(dir, "ops.addr"))
+		addr, err := os.ReadFile(filepath.Join(dir, "ops.addr")) //nolint:gosec // the script names the folder
 		if err != nil {
 			continue
 		}

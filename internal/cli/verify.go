@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/hex"
-	"io"
 	"os"
 
 	"github.com/doorbuster/doorbuster/internal/audit"
@@ -33,7 +32,7 @@ func (c *verifyCmd) Run(ctx context.Context, s *session) error {
 	if raw, err := hex.DecodeString(c.Head); err != nil || c.Head != "" && len(raw) != 32 {
 		return &usageError{message: "--head: this is not a hash of 64 hexadecimal digits", hint: "copy the head that audit --export printed"}
 	}
-	var in io.Reader = s.In
+	in := s.In
 	if c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
