@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -188,7 +189,7 @@ func adminGetStats(ctx context.Context, x *exchange) error {
 		return err
 	}
 	now := x.api.engine.Now()
-	out := client.Stats{Time: now, Sales: make([]client.SaleStats, len(views)), Streams: x.api.streams.open(), Classes: x.api.gates.load()}
+	out := client.Stats{Time: now.Truncate(time.Millisecond), Sales: make([]client.SaleStats, len(views)), Streams: x.api.streams.open(), Classes: x.api.gates.load()}
 	for i, v := range views {
 		s := client.SaleStats{ID: v.Slug, Status: string(v.Status(now))}
 		for j := range v.Items {

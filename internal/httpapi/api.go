@@ -70,6 +70,11 @@ type StreamLimits struct {
 	Total   int // default 10,000
 	PerIP   int // per IPv4 address or IPv6 /64; default 64
 	PerUser int // default 8
+	// Heartbeat is the time between two signs of life; default 15 s.
+	Heartbeat time.Duration
+	// Write is how long one message may take before a slow reader is cut off;
+	// default 10 s.
+	Write time.Duration
 }
 
 const (
@@ -92,6 +97,8 @@ func (o Options) withDefaults() Options {
 	o.Streams.Total = positive(o.Streams.Total, 10_000)
 	o.Streams.PerIP = positive(o.Streams.PerIP, 64)
 	o.Streams.PerUser = positive(o.Streams.PerUser, 8)
+	o.Streams.Heartbeat = positive(o.Streams.Heartbeat, 15*time.Second)
+	o.Streams.Write = positive(o.Streams.Write, 10*time.Second)
 	return o
 }
 

@@ -11,14 +11,8 @@ import (
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
-const (
-	// heartbeat tells client and proxies that the stream lives.
-	heartbeat = 15 * time.Second
-	// writeTime is how long one message may take before the reader is cut off.
-	writeTime = 10 * time.Second
-	// maxShown bounds the orders with which a buyer's stream begins.
-	maxShown = 100
-)
+// maxShown bounds the orders with which a buyer's stream begins.
+const maxShown = 100
 
 // stream is one open event stream.
 type stream struct {
@@ -129,7 +123,7 @@ func (s *stream) begin(ctx context.Context, orders []sale.Order) error {
 // follow writes what comes up until somebody ends the stream. It returns an
 // error if the stream could not go on.
 func (s *stream) follow(ctx context.Context, gone <-chan struct{}, expired <-chan time.Time) error {
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(s.x.api.opts.Streams.Heartbeat)
 	defer beat.Stop()
 	var own <-chan *event.Event
 	if s.own != nil {
@@ -217,7 +211,7 @@ func (s *stream) sendOrder(o *sale.Order, id uint64) error {
 
 // write sends bytes, or gives up on a reader who does not take them.
 func (s *stream) write(b []byte) error {
-	if err := s.out.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
+	if err := s.out.SetWriteDeadline(time.Now().Add(s.x.api.opts.Streams.Write)); err != nil {
 		return err
 	}
 	if _, err := s.x.w.Write(b); err != nil {

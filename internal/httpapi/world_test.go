@@ -46,6 +46,7 @@ type world struct {
 	book   *ledger.Book
 	engine *engine.Engine
 	feed   *event.Feed
+	deps   httpapi.Deps
 	api    *httpapi.API
 	server *httptest.Server
 	spec   *spec
@@ -53,7 +54,6 @@ type world struct {
 	log    *logBook
 
 	shop, admin, ops string // credentials
-	audit            func(context.Context, string) ([]byte, error)
 }
 
 // settings of a world that tests vary.
@@ -115,10 +115,11 @@ func buildWorld(t testing.TB, s settings) *world {
 	if s.ready == nil {
 		s.ready = func(context.Context) error { return nil }
 	}
-	w.api, err = httpapi.New(httpapi.Deps{
+	w.deps = httpapi.Deps{
 		Engine: w.engine, Feed: w.feed, Auth: who, Metrics: obs.New(registry, "test"), Gatherer: registry,
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Audit: s.audit, Ready: s.ready,
-	}, s.options)
+	}
+	w.api, err = httpapi.New(w.deps, s.options)
 	require.NoError(t, err)
 	w.server = httptest.NewUnstartedServer(w.api.Public())
 	w.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
@@ -269,4 +270,41 @@ func (w *world) left(t testing.TB, slug string) int64 {
 	s, err := w.book.Sale(t.Context(), slug)
 	require.NoError(t, err)
 	return s.Items[0].Left()
+}
+
+// opsGet asks the ops handler of an API.
+func (w *world) opsGet(t testing.TB, a *httpapi.API, path, who string) (int, string) {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+	if who != nobody {
+		r.Header.Set("Authorization", who)
+	}
+	a.Ops().ServeHTTP(rec, r)
+	return rec.Code, rec.Body.String()
+}
+
+func (w *world) metrics(t testing.TB) string {
+	t.Helper()
+	status, text := w.opsGet(t, w.api, "/metrics", nobody)
+	require.Equal(t, http.StatusOK, status)
+	return text
+}
+
+// fresh returns what another API over the same parts needs.
+func (w *world) fresh() httpapi.Deps {
+	d := w.deps
+	registry := prometheus.NewRegistry()
+	d.Metrics, d.Gatherer = obs.New(registry, "test"), registry
+	return d
+}
+
+// plain calls past the checks and returns the status.
+func (w *world) plain(t testing.TB, method, path, who string) int {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+	r.Header.Set("Authorization", who)
+	w.api.Public().ServeHTTP(rec, r)
+	return rec.Code
 }
