@@ -30,7 +30,7 @@ Exit codes:
   0  ok
   1  failure: the request was understood and did not succeed
   2  usage: flags, arguments, configuration or a file are wrong
-  3  a promise is broken (audit, verify)
+  3  a promise is broken (audit, verify, demo)
   4  the server or the ledger cannot be reached or cannot answer
 
 Environment: DOORBUSTER_URL and DOORBUSTER_API_KEY for commands that call a server,
@@ -52,6 +52,7 @@ func Standard() Streams {
 type root struct {
 	Help helpFlag `short:"h" help:"Show what a command does and its flags."`
 
+	Demo    demoCmd    `cmd:"" help:"Run a real sale with a real crowd, and prove it."`
 	Serve   serveCmd   `cmd:"" help:"Serve the API."`
 	Sale    saleCmd    `cmd:"" help:"Create, show and change sales (scope admin)."`
 	Order   orderCmd   `cmd:"" help:"Show, cancel and refund orders (scopes admin and shop)."`

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,9 @@ type usageError struct {
 func (e *usageError) Error() string { return e.message }
 
 // brokenError says that a promise is broken. The report has been printed.
-type brokenError struct{}
+type brokenError struct {
+	hint string // empty for a ledger that is in use
+}
 
 func (brokenError) Error() string { return "a promise is broken" }
 
@@ -56,8 +59,8 @@ func explain(err error) *failure {
 	if e, ok := errors.AsType[*config.Error](err); ok {
 		return explainConfig(e)
 	}
-	if _, ok := errors.AsType[brokenError](err); ok {
-		return &failure{code: ExitBroken, message: "a promise is broken", hint: "stop the sale and keep the ledger as it is; the table names what breaks it"}
+	if e, ok := errors.AsType[brokenError](err); ok {
+		return &failure{code: ExitBroken, message: e.Error(), hint: cmp.Or(e.hint, "stop the sale and keep the ledger as it is; the table names what breaks it")}
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		return explainClient(e)

@@ -26,12 +26,12 @@ func (v verdict) decided() bool {
 		code != client.ErrBusy && code != client.ErrUnavailable && code != client.ErrRateLimited
 }
 
-// phase is when an attempt was made.
+// phase is the part of the sale that an attempt belongs to.
 type phase int
 
 const (
-	atDoor phase = iota // in the rush
-	later               // after it
+	atDoor phase = iota // the first move of a buyer in the rush
+	later               // whatever comes after it, and latecomers
 )
 
 // answer is one attempt and what came of it. Instants count from the opening of

@@ -20,7 +20,7 @@ const (
 	spareFiles  = 256
 	dialTimeout = 10 * time.Second
 	// warmRounds bounds the attempts to open every connection before the start.
-	warmRounds = 5
+	warmRounds = 3
 )
 
 // doorConnections returns how many connections the buyers share, so that neither
@@ -81,8 +81,8 @@ func (p *pool) warm(ctx context.Context, c *client.Client) error {
 		if err := <-errs; err != nil {
 			return err
 		}
-		if p.opened.Load() >= int64(p.size) {
-			return nil
+		if p.opened.Load()*10 >= int64(p.size)*9 {
+			return nil // the few that are left are not worth another round
 		}
 	}
 	return nil

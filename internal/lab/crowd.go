@@ -28,8 +28,10 @@ type crowd struct {
 const (
 	// lateEvery is the pause between two clicks of one latecomer.
 	lateEvery = 300 * time.Millisecond
+	// lateAfter is how long after the opening the latecomers come.
+	lateAfter = time.Second
 	// lateRate bounds what all latecomers together ask for in a second.
-	lateRate = 2000
+	lateRate = 1000
 	// againAfter is the pause before a click that was left open is repeated, if
 	// the server named none.
 	againAfter = 50 * time.Millisecond
@@ -42,14 +44,14 @@ func (c *crowd) now() time.Duration { return time.Since(c.opens) }
 // returns when everybody is done, or early when ctx ends. workers is how many
 // buyers can be asking at the same time.
 func (c *crowd) run(ctx context.Context, workers int) {
-	c.rush(ctx, workers)
 	var late sync.WaitGroup
 	pause := max(lateEvery, time.Duration(len(c.late))*time.Second/lateRate)
 	for i := range c.late {
 		// Spread over the pause, so that latecomers are no second rush.
-		first := c.now() + pause*time.Duration(i)/time.Duration(len(c.late))
+		first := lateAfter + pause*time.Duration(i)/time.Duration(len(c.late))
 		late.Go(func() { c.linger(ctx, &c.late[i], first, pause) })
 	}
+	c.rush(ctx, workers)
 	late.Wait()
 	c.after.Wait()
 }

@@ -30,7 +30,7 @@ func (o *DemoOptions) judge(ctx context.Context, st *stage, c *crowd) (DemoRepor
 		Buyers: o.Buyers, Stock: int64(o.Stock), Latecomers: len(c.late), Seed: o.Seed,
 		Connections: st.door.size, Address: st.server.url, Dir: st.server.dir, Kept: o.Keep,
 		Promises: b.reckon(account), Audit: found,
-		Attempts: tallies(b.answers), Accepted: firstSold(b.answers, int64(o.Stock)), Refused: refusedAtDoor(b.answers),
+		Attempts: tallies(b.answers), Accepted: firstSold(account.orders, b.answers, int64(o.Stock), c.opens), Refused: refusedAtDoor(b.answers),
 	}
 	r.Units = unitsOf(&account, b.notices)
 	return r, nil

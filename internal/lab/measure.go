@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/doorbuster/doorbuster/client"
 )
 
 // Tally counts the attempts that met one verdict.
@@ -19,8 +21,8 @@ type Tally struct {
 // Pace is the speed of one kind of answer, and how long buyers waited for it.
 type Pace struct {
 	Answers   int64   `json:"answers"`
-	Seconds   float64 `json:"seconds"`    // from the opening to the last of them
-	PerSecond float64 `json:"per_second"` // 0 if there were none
+	Seconds   float64 `json:"seconds"` // from the opening to the last of them
+	PerSecond float64 `json:"per_second"`
 	P50       float64 `json:"p50_ms"`
 	P99       float64 `json:"p99_ms"`
 	P999      float64 `json:"p999_ms"`
@@ -76,35 +78,70 @@ func meaning(v verdict) string {
 	return ""
 }
 
-// firstSold returns the pace at which the stock went the first time: the new
-// orders at the door up to the one that took the last unit. Units that come back
-// and go again are not counted, since their speed is that of their buyers.
-func firstSold(answers []answer, stock int64) Pace {
-	births := atTheDoor(answers, func(v verdict) bool { return v == taken })
+// firstSold returns the pace at which the stock went the first time: the orders
+// up to the one that took the last unit, timed by the ledger's clock, and how
+// long their buyers waited until they heard of them. Units that come back and go
+// again are not counted, since their speed is that of their buyers.
+func firstSold(orders []client.Order, answers []answer, stock int64, opens time.Time) Pace {
+	births := slices.Clone(orders)
+	slices.SortFunc(births, func(a, b client.Order) int { return a.ReservedAt.Compare(b.ReservedAt) })
 	var units int64
-	for i, a := range births {
-		if units += a.quantity; units >= stock {
-			return pace(births[:i+1])
+	for i := range births {
+		if units += births[i].Quantity; units >= stock {
+			births = births[:i+1]
+			break
 		}
 	}
-	return pace(births)
+	if len(births) == 0 {
+		return Pace{}
+	}
+	p := waits(firstHeard(births, answers))
+	// The ledger's clock tells milliseconds.
+	within := max(time.Millisecond, births[len(births)-1].ReservedAt.Sub(opens))
+	return p.over(int64(len(births)), within)
 }
 
-// refusedAtDoor returns the pace of the answers at the door that gave nothing.
-func refusedAtDoor(answers []answer) Pace {
-	return pace(atTheDoor(answers, func(v verdict) bool { return v.decided() && v != taken && v != replayed }))
-}
-
-// atTheDoor returns the chosen answers of the rush in the order they were heard.
-func atTheDoor(answers []answer, choose func(verdict) bool) []*answer {
-	var out []*answer
+// firstHeard returns, for each of the orders, the answer at which its buyer
+// first heard of it.
+func firstHeard(orders []client.Order, answers []answer) []*answer {
+	first := make(map[string]*answer, len(orders))
+	for i := range orders {
+		first[orders[i].ID] = nil
+	}
 	for i := range answers {
-		if a := &answers[i]; a.phase == atDoor && choose(a.verdict) {
-			out = append(out, a)
+		a := &answers[i]
+		if a.order == nil {
+			continue
+		}
+		if earlier, wanted := first[a.order.ID]; wanted && (earlier == nil || a.heard < earlier.heard) {
+			first[a.order.ID] = a
 		}
 	}
-	slices.SortFunc(out, func(a, b *answer) int { return cmp.Compare(a.heard, b.heard) })
-	return out
+	heard := make([]*answer, 0, len(first))
+	for _, a := range first {
+		if a != nil {
+			heard = append(heard, a)
+		}
+	}
+	return heard
+}
+
+// refusedAtDoor returns the pace of the answers in the rush that gave nothing.
+func refusedAtDoor(answers []answer) Pace {
+	var refused []*answer
+	var last time.Duration
+	for i := range answers {
+		a := &answers[i]
+		if a.phase == atDoor && a.order == nil && a.verdict.decided() {
+			refused = append(refused, a)
+			last = max(last, a.heard)
+		}
+	}
+	if len(refused) == 0 {
+		return Pace{}
+	}
+	p := waits(refused)
+	return p.over(int64(len(refused)), last)
 }
 
 // Latencies are kept in microseconds, up to a minute, to three digits.
@@ -113,23 +150,22 @@ const (
 	digits  = 3
 )
 
-// pace measures answers that are in the order they were heard.
-func pace(answers []*answer) Pace {
-	if len(answers) == 0 {
-		return Pace{}
-	}
+// waits measures how long it took to hear these answers.
+func waits(answers []*answer) Pace {
 	h := hdrhistogram.New(1, longest.Microseconds(), digits)
 	for _, a := range answers {
 		// In range by construction, so it cannot fail.
 		_ = h.RecordValue(min(max(1, (a.heard-a.due).Microseconds()), longest.Microseconds()))
 	}
-	p := Pace{
-		Answers: int64(len(answers)), Seconds: answers[len(answers)-1].heard.Seconds(),
+	return Pace{
 		P50: millis(h.ValueAtQuantile(50)), P99: millis(h.ValueAtQuantile(99)), P999: millis(h.ValueAtQuantile(99.9)), Max: millis(h.Max()),
 	}
-	if p.Seconds > 0 {
-		p.PerSecond = float64(p.Answers) / p.Seconds
-	}
+}
+
+// over returns the pace with its speed: so many answers within a time.
+func (p Pace) over(answers int64, within time.Duration) Pace {
+	p.Answers, p.Seconds = answers, within.Seconds()
+	p.PerSecond = float64(answers) / p.Seconds
 	return p
 }
 

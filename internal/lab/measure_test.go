@@ -5,27 +5,36 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/client"
 )
 
 func TestPaceOfTheFirstSale(t *testing.T) {
 	t.Parallel()
-	answers := []answer{
-		{verdict: taken, quantity: 1, heard: 20 * ms},
-		{verdict: taken, quantity: 2, heard: 10 * ms},
-		{verdict: taken, quantity: 1, heard: time.Second, phase: later},
-		{verdict: taken, quantity: 1, heard: 3 * time.Second}, // a unit that came back
-		{verdict: replayed, quantity: 1, heard: 5 * ms},
+	orders := []client.Order{
+		order("late", "dan", statePaid, 3*time.Second, 4*time.Second), // a unit that came back
+		order("b", "bob", statePaid, 20*ms, 90*ms),
+		order("a", "ann", stateCancelled, 10*ms, 80*ms),
 	}
-	p := firstSold(answers, 3)
+	orders[1].Quantity = 2
+	answers := []answer{
+		{verdict: gaveUp, heard: 5 * ms},
+		{verdict: replayed, heard: 70 * ms, order: &orders[2]},
+		{verdict: replayed, heard: 90 * ms, order: &orders[2]},
+		{verdict: taken, heard: 30 * ms, order: &orders[1]},
+		{verdict: taken, heard: 3 * time.Second, order: &orders[0]},
+	}
+	p := firstSold(orders, answers, 3, opening)
 	require.Equal(t, int64(2), p.Answers)
 	require.InDelta(t, 0.020, p.Seconds, 1e-9)
 	require.InDelta(t, 100, p.PerSecond, 1e-6)
-	require.InDelta(t, 10, p.P50, 0.01)
-	require.InDelta(t, 20, p.P99, 0.02)
-	require.InDelta(t, 20, p.Max, 0.02)
+	require.InDelta(t, 30, p.P50, 0.05)
+	require.InDelta(t, 70, p.P99, 0.05, "who hung up waited until he clicked again")
+	require.Equal(t, "late", orders[0].ID, "the account is not sorted anew")
 
-	require.Equal(t, int64(3), firstSold(answers, 9).Answers, "a stock that was not sold out counts what was sold")
-	require.Equal(t, Pace{}, firstSold(nil, 3))
+	require.Equal(t, int64(3), firstSold(orders, answers, 9, opening).Answers, "a stock that was not sold out counts what was sold")
+	require.InDelta(t, 1000, firstSold(orders[2:], answers, 1, opening.Add(10*ms)).PerSecond, 1e-6, "the ledger tells milliseconds")
+	require.Equal(t, Pace{}, firstSold(nil, nil, 3, opening))
 }
 
 func TestPaceOfRefusalsLeavesOutWhatIsNoAnswer(t *testing.T) {
@@ -36,13 +45,14 @@ func TestPaceOfRefusalsLeavesOutWhatIsNoAnswer(t *testing.T) {
 		{verdict: "sold_out", heard: time.Second, phase: later},
 		{verdict: "busy", heard: time.Second},
 		{verdict: gaveUp, heard: time.Second},
-		{verdict: taken, heard: time.Second},
-		{verdict: replayed, heard: time.Second},
+		{verdict: taken, heard: time.Second, order: &client.Order{}},
+		{verdict: replayed, heard: time.Second, order: &client.Order{}},
 	}
 	p := refusedAtDoor(answers)
 	require.Equal(t, int64(2), p.Answers)
 	require.InDelta(t, 20, p.P50, 0.02, "waiting counts from the instant it was due")
 	require.InDelta(t, 50, p.PerSecond, 1e-6)
+	require.Equal(t, Pace{}, refusedAtDoor(nil))
 }
 
 func TestTalliesCountByPhaseMostFrequentFirst(t *testing.T) {

@@ -88,7 +88,7 @@ func (p *page) attempts(r *DemoReport) {
 }
 
 func (p *page) speed(r *DemoReport) {
-	p.title(fmt.Sprintf("Speed at the door, over %s connections; waiting counts from the instant it opened", grouped(int64(r.Connections))))
+	p.title(fmt.Sprintf("Speed at the door, over %s connections; how long buyers waited, from the instant it opened", grouped(int64(r.Connections))))
 	p.table("lrrrrrrr", [][]string{
 		{"", "answers", "within", "per second", "p50", "p99", "p999", "slowest"},
 		paceRow("accepted (the stock, sold once)", &r.Accepted),

@@ -35,7 +35,7 @@ func TestReportIsReadable(t *testing.T) {
 		"  sold_out       10,950    880  no unit is free\n",
 		"  all            11,048    920\n",
 		"  accepted (the stock, sold once)       98   12.3 ms       7,967  4.50 ms   11.2 ms   12.3 ms   12.3 ms\n",
-		"  refused                           10,950  1,200 ms      9,125   610 ms  1,190 ms  1,199 ms  1,200 ms\n",
+		"  refused                           10,950  1,200 ms       9,125   610 ms  1,190 ms  1,199 ms  1,200 ms\n",
 		"  100  of 100 units paid, 0 oversold, 0 left over\n",
 		"  kept       143  " + soldOnce + "\n",
 		"ALL KEPT after 6.2 s: 100 of 100 units paid, 0 oversold, 0 left over; the buyers' books and the ledger agree.\n",

@@ -19,7 +19,7 @@ type DemoReport struct {
 	Kept        bool   `json:"kept"`        // the server goes on serving
 
 	Attempts []Tally      `json:"attempts"`
-	Accepted Pace         `json:"accepted"` // the stock, sold for the first time
+	Accepted Pace         `json:"accepted"` // the stock, sold for the first time; speed by the ledger's clock
 	Refused  Pace         `json:"refused"`  // at the door
 	Units    Units        `json:"units"`
 	Promises []Promise    `json:"promises"` // as the crowd's books show them
