@@ -33,8 +33,7 @@ func IsBusy(err error) bool {
 
 // sqliteCode returns the primary result code, 0 for any other error.
 func sqliteCode(err error) int {
-	var coded *sqlite.Error
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*sqlite.Error](err); ok {
 		return coded.Code() & primaryCode
 	}
 	return 0

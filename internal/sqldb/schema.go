@@ -85,10 +85,10 @@ func (s Schema) Up(ctx context.Context, db *sql.DB) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch err := s.check(ctx, db, last(p)); {
-	case err == nil:
+	if err = s.check(ctx, db, last(p)); err == nil {
 		return nil, nil
-	case !errors.Is(err, ErrSchemaOlder):
+	}
+	if !errors.Is(err, ErrSchemaOlder) {
 		return nil, err
 	}
 	results, err := p.Up(ctx)
@@ -112,7 +112,7 @@ func (s Schema) Status(ctx context.Context, db *sql.DB) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.check(ctx, db, last(p)); errors.Is(err, ErrSchemaNewer) || err != nil && !errors.Is(err, ErrSchemaOlder) {
+	if err = s.check(ctx, db, last(p)); err != nil && !errors.Is(err, ErrSchemaOlder) {
 		return nil, err
 	}
 	sources := p.ListSources()

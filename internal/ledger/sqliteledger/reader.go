@@ -175,7 +175,7 @@ func (r *reader) Rows(ctx context.Context, n sale.Number, after uint64, limit in
 	var out []ledger.Entry
 	err := r.get(ctx, "journal_rows", func(a *args) {
 		a.int(int64(n))
-		a.int(int64(after))
+		a.int(int64(after)) //nolint:gosec // checked above
 		a.int(int64(limit))
 	}, func(row *row) error {
 		e, err := decodeEntry(n, row)

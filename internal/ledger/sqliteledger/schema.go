@@ -44,7 +44,7 @@ func migrate(ctx context.Context, path string) (applied []sqldb.Migration, err e
 	if err != nil {
 		return nil, err
 	}
-	if err := create(path); err != nil {
+	if err = create(path); err != nil {
 		return nil, fmt.Errorf("sqliteledger: %w", err)
 	}
 	err = onDB(writerDSN(path), func(s sqldb.Schema, db *sql.DB) (err error) {
@@ -77,9 +77,10 @@ func MigrationStatus(ctx context.Context, path string) (all []sqldb.Migration, e
 		return nil, err
 	}
 	from := readerDSN(path)
-	if err := found(path); errors.Is(err, fs.ErrNotExist) {
+	switch err = found(path); {
+	case errors.Is(err, fs.ErrNotExist):
 		from = ":memory:"
-	} else if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	err = onDB(from, func(s sqldb.Schema, db *sql.DB) (err error) {

@@ -39,7 +39,7 @@ func (t *tx) writeJournal(ctx context.Context, c *ledger.Changes) error {
 	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		if e.Sale != c.Sale || e.Seq != c.FromSeq+uint64(i)+1 { //nolint:gosec // an index is not negative
+		if e.Sale != c.Sale || e.Seq != c.FromSeq+uint64(i)+1 {
 			return refused("row %d of the journal of sale %d does not follow", e.Seq, e.Sale)
 		}
 		err := t.must(ctx, "journal_append", func(a *args) {
@@ -55,7 +55,7 @@ func (t *tx) writeJournal(ctx context.Context, c *ledger.Changes) error {
 			return err
 		}
 	}
-	if n := len(c.Entries); c.Seq != c.FromSeq+uint64(n) || n > 0 && c.Entries[n-1].Hash != c.Head { //nolint:gosec // as above
+	if n := len(c.Entries); c.Seq != c.FromSeq+uint64(n) || n > 0 && c.Entries[n-1].Hash != c.Head {
 		return refused("%d rows after %d do not lead to the journal's new end", n, c.FromSeq)
 	}
 	return nil

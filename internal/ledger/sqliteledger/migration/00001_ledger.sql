@@ -73,6 +73,7 @@ CREATE TABLE prices (
 -- of ids is written all over. previous is the row of the same buyer's order
 -- before this one in this sale: with holders.newest it is the list of a buyer's
 -- orders, which spares an index by user, written all over by every new order.
+-- The states are compared one by one since IN would build a table for each row.
 CREATE TABLE orders (
     row         INTEGER PRIMARY KEY,
     id          BLOB    NOT NULL CHECK (length(id) = 16),
@@ -83,7 +84,8 @@ CREATE TABLE orders (
     terms       INTEGER NOT NULL,
     amount      INTEGER NOT NULL CHECK (amount >= 0),
     currency    TEXT    NOT NULL,
-    state       TEXT    NOT NULL CHECK (state IN ('reserved', 'paid', 'cancelled', 'expired', 'rejected', 'refunded')),
+    state       TEXT    NOT NULL CHECK (state = 'reserved' OR state = 'paid' OR state = 'cancelled' OR state = 'expired'
+                                        OR state = 'rejected' OR state = 'refunded'),
     epoch       INTEGER NOT NULL,
     version     INTEGER NOT NULL,
     reserved_at INTEGER NOT NULL,
