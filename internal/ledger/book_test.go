@@ -103,6 +103,34 @@ func TestClosePassesThrough(t *testing.T) {
 	}
 }
 
+// A listing without a limit gives 100, and none gives more than 1000.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	store := ledgertest.NewMemStore()
+	book, s := ledger.New(store), newSale(t, store)
+	s.Items[0].Stock = 1100
+	s, err := book.CreateSale(t.Context(), s)
+	require.NoError(t, err)
+	_, err = book.ChangeSale(t.Context(), s.Slug, 0, sale.Change{Action: sale.ActionPublish})
+	require.NoError(t, err)
+	b := ledger.Batch{Sale: s.Number, Epoch: 1}
+	for i := range 1100 {
+		user := fmt.Sprint("user-", i)
+		b.Attempts = append(b.Attempts, ledger.Attempt{ID: s.OrderID(user, "k"), User: user, Quantity: 1})
+	}
+	out, err := book.Reserve(t.Context(), b)
+	require.NoError(t, err)
+	require.Equal(t, sale.Taken, out.Results[1099].Verdict)
+	for limit, want := range map[int]int{0: 100, -1: 100, 1: 1, 1000: 1000, 5000: 1000} {
+		orders, err := book.ListOrders(t.Context(), ledger.OrderFilter{Limit: limit})
+		require.NoError(t, err)
+		require.Len(t, orders, want)
+		rows, err := book.Rows(t.Context(), s.Number, 0, limit)
+		require.NoError(t, err)
+		require.Len(t, rows, want)
+	}
+}
+
 var errDown = errors.New("the database is down")
 
 // Each good member is done exactly once, each culprit is named exactly once.

@@ -27,10 +27,10 @@ type Ledger interface {
 	Keys
 
 	// Watch registers fn to be called after each commit with the journal rows of
-	// that transaction. Calls may run at once and out of order, and must return
-	// quickly. A watcher is a nudge, not a promise: rows may be missed (another
-	// process wrote them), so consumers look for themselves at least once a
-	// second. stop waits for a running call.
+	// that transaction. Calls may run at once and out of order; they must return
+	// quickly and must not call the ledger. A watcher is a nudge, not a promise:
+	// rows may be missed (another process wrote them), so consumers look for
+	// themselves at least once a second. stop waits for a running call.
 	Watch(fn func(rows []Entry)) (stop func())
 
 	// Close waits for running transactions and lets the database go.

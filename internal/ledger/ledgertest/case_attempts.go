@@ -70,6 +70,10 @@ func takeItems(t *testing.T, w *world) {
 		require.Equal(t, want[i], results[i].Verdict, "attempt %d", i)
 	}
 	require.Equal(t, int64(500), results[1].Order.Amount)
+	require.Equal(t, []int64{0, 0, 0, 0}, []int64{results[0].Left, results[1].Left, results[2].Left, results[3].Left})
+	more := w.change(t, s, sale.Change{Action: sale.ActionRestock, Restock: sale.Restock{SKU: "M", Add: 3}})
+	require.Equal(t, int64(2), w.try(t, more, of(click(s, "cid", "1", 1), "M")).Left, "what is left of that item")
+	w.change(t, s, sale.Change{Action: sale.ActionRestock, Restock: sale.Restock{SKU: "M", Add: -2}})
 	now := w.read(t, s)
 	require.Equal(t, []int64{0, 0}, []int64{now.Items[0].Left(), now.Items[1].Left()})
 	w.cancel(t, results[1].Order)

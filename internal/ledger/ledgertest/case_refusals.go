@@ -92,6 +92,18 @@ func refuseEpoch(t *testing.T, w *world) {
 	}
 	require.Equal(t, before, w.rowsOf(t, s))
 	require.Equal(t, o, w.order(t, o.ID))
+
+	follow := func(path sale.Path) {
+		t.Helper()
+		next := w.read(t, s)
+		next.Path = path
+		require.NoError(t, w.write(t.Context(), s.Number, func(c *ledger.Changes) { c.Revised = &next }))
+	}
+	follow(sale.PathFast)
+	_, err := w.ledger.Reserve(t.Context(), ledger.Batch{Sale: s.Number, Epoch: 1, Attempts: []ledger.Attempt{click(s, "ann", "k", 1)}})
+	require.ErrorIs(t, err, ledger.ErrWrongEpoch, "the sale is on another path")
+	follow(sale.PathDirect)
+	w.take(t, s, "bob", "k", 1)
 }
 
 // windowCases: half-open instants, to the millisecond.

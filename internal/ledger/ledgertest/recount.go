@@ -164,13 +164,13 @@ func (b *books) compareCounters() {
 		}
 	}
 	for user, h := range b.holders {
-		want := p.holders[user]
+		want := p.holder(user)
 		if h.Live != live[user] || h.Refunded != refunded[user] || h.Unpaid != want.unpaid || !h.CoolUntil.Equal(want.cool) {
 			p.wrong("counter: holder %q is %+v, the orders say live %d refunded %d, the journal unpaid %d cool until %v",
 				user, h, live[user], refunded[user], want.unpaid, want.cool)
 		}
-		if h.Live > h.Cap {
-			p.wrong("P3 holder %q is %+v", user, h)
+		if h.Live > h.Cap || h.Cap != want.cap {
+			p.wrong("P3 holder %q is %+v, the limit was %d when units were last given", user, h, want.cap)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type replay struct {
 // tally is what a user counts for.
 type tally struct {
 	live, refunded, unpaid int64
+	cap                    int64 // the limit when units were last given
 	cool                   time.Time
 }
 
@@ -204,6 +205,7 @@ func (p *replay) count(from sale.OrderState, o *sale.Order) {
 	if o.State.Live() && !from.Live() {
 		p.live[o.SKU] += o.Quantity
 		h.live += o.Quantity
+		h.cap = p.sale.PerUserLimit
 	}
 	if from.Live() && !o.State.Live() {
 		p.live[o.SKU] -= o.Quantity
