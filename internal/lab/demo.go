@@ -169,13 +169,14 @@ func (o *DemoOptions) play(ctx context.Context, s *server) (DemoReport, error) {
 	if err != nil {
 		return DemoReport{}, err
 	}
+	stop := o.watch(st, c)
+	defer stop()
 	if err = st.door.warm(ctx, st.buyers); err != nil {
 		return DemoReport{}, fmt.Errorf("open the connections: %w", err)
 	}
 	if c.opens, err = o.open(ctx, st.admin, c.sale); err != nil {
 		return DemoReport{}, fmt.Errorf("open the sale: %w", err)
 	}
-	stop := o.watch(c)
 	c.run(ctx, workers(st.door.size))
 	stop()
 	if ctx.Err() != nil {

@@ -95,12 +95,34 @@ func TestNumbersAreGrouped(t *testing.T) {
 	}
 }
 
-func TestProgressIsDrawnAndCleared(t *testing.T) {
+func TestProgressIsDrawnStepByStepAndCleared(t *testing.T) {
 	t.Parallel()
-	var terminal bytes.Buffer
-	o := DemoOptions{Buyers: 2, Stock: 1, Progress: &terminal}
-	stop := o.watch(&crowd{books: newBooks(1)})
+	s := &screen{seen: make(chan string, 1000)}
+	o := DemoOptions{Buyers: 2, Stock: 1, Progress: s}
+	c := &crowd{books: newBooks(1)}
+	stop := o.watch(&stage{door: newPool(3)}, c)
+	s.until("connections")
+	c.answered.Add(1)
+	s.until("at the door")
+	c.answered.Add(1)
+	s.until("units paid")
 	stop()
-	require.Contains(t, terminal.String(), "at the door")
-	require.True(t, strings.HasSuffix(terminal.String(), "\r"), "%q", terminal.String())
+	stop()
+	require.True(t, strings.HasSuffix(s.text.String(), "\r"), "%q", s.text.String())
+}
+
+// screen is a terminal of which a test sees what is drawn.
+type screen struct {
+	text strings.Builder // to be read when drawing is over
+	seen chan string
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.seen <- string(p)
+	return s.text.Write(p)
+}
+
+func (s *screen) until(words string) {
+	for !strings.Contains(<-s.seen, words) {
+	}
 }
