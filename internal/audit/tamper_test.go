@@ -289,6 +289,7 @@ func TestMalformedLinesNameTheirNumber(t *testing.T) {
 			var broken *FileError
 			require.ErrorAs(t, err, &broken)
 			require.Equal(t, c.line, broken.Line, err)
+			require.Equal(t, sale.CodeUnavailable, sale.CodeOf(err), "a flaw of the file is no business answer")
 			require.Equal(t, name == "endless line", errors.Is(err, errLongLine), err)
 		})
 	}

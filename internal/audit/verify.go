@@ -176,7 +176,7 @@ func (f *file) take(raw []byte) error {
 	dec.DisallowUnknownFields()
 	var l line
 	if err := dec.Decode(&l); err != nil {
-		return err
+		return errors.New(err.Error()) // not wrapped: an id with a flaw is no missing order
 	}
 	if dec.InputOffset() != int64(len(raw)-1) {
 		return errTrailing

@@ -194,7 +194,7 @@ func refundOf(f *sale.Refund) *refundLine {
 func (l *refundLine) refund() (*sale.Refund, error) {
 	id, err := sale.ParseRefundID(l.ID)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%q is no id of a refund record", l.ID)
 	}
 	return &sale.Refund{
 		ID: id, PaymentID: l.PaymentID, Order: l.Order, Amount: l.Amount, Currency: l.Currency,
