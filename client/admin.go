@@ -116,6 +116,12 @@ func (c *Client) Audit(ctx context.Context, sale string) (AuditReport, error) {
 	return out, err
 }
 
+// Stats returns the stock of every sale and how busy the answering server is.
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	out, _, err := fetch[Stats](ctx, c, get("v1", "admin", "stats"))
+	return out, err
+}
+
 // AdminOrder returns any order.
 func (c *Client) AdminOrder(ctx context.Context, order string) (Order, error) {
 	o, _, err := fetch[Order](ctx, c, get("v1", "admin", "orders", order))

@@ -197,6 +197,18 @@ func TestEveryMethodSpeaksItsEndpoint(t *testing.T) {
 			_, err := c.Orders(ctx, client.OrderQuery{User: "u"})
 			return err
 		}, seen{Method: "GET", URI: "/v1/orders?on_behalf_of=u"}},
+		{"stats", client.Stats{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Stats(ctx)
+			return err
+		}, seen{Method: "GET", URI: "/v1/admin/stats"}},
+		{"order of a buyer", client.Order{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.OrderOf(ctx, "u", "ord_1")
+			return err
+		}, seen{Method: "GET", URI: "/v1/orders/ord_1?on_behalf_of=u"}},
+		{"cancel for a buyer", client.Order{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.CancelOf(ctx, "u", "ord_1")
+			return err
+		}, seen{Method: "POST", URI: "/v1/orders/ord_1/cancel", Body: `{"on_behalf_of":"u"}`}},
 		{"escaped id", client.Order{}, func(ctx context.Context, c *client.Client) error {
 			_, err := c.Order(ctx, "a/b?c")
 			return err

@@ -17,10 +17,17 @@ import (
 type Event struct {
 	// ID names the place in the stream; empty for messages that have none.
 	ID string
-	// Type says what Data is.
+	// Type says what Data is: sale (a Sale) or order (an Order, as it is now).
+	// Others may come to exist and should be passed over.
 	Type string
 	Data json.RawMessage
 }
+
+// The types of events.
+const (
+	EventSale  = "sale"
+	EventOrder = "order"
+)
 
 const (
 	// silence is how long a stream may be still before it counts as dead: the

@@ -14,6 +14,21 @@ func (c *Client) Pay(ctx context.Context, order string, p Payment) (PaymentResul
 	return r, err
 }
 
+// OrderOf returns an order if it is this buyer's, else ErrOrderNotFound.
+func (c *Client) OrderOf(ctx context.Context, user, order string) (Order, error) {
+	k := get("v1", "orders", order)
+	k.query = url.Values{"on_behalf_of": {user}}
+	o, _, err := fetch[Order](ctx, c, k)
+	return o, err
+}
+
+// CancelOf ends a reserved order if it is this buyer's, else ErrOrderNotFound.
+// On a cancelled one it changes nothing.
+func (c *Client) CancelOf(ctx context.Context, user, order string) (Order, error) {
+	o, _, err := send[Order](ctx, c, post(again, "v1", "orders", order, "cancel"), CancelRequest{OnBehalfOf: user})
+	return o, err
+}
+
 // Refund ends a paid order and leaves a refund record for its charge. On a
 // refunded order it changes nothing, whatever r says.
 func (c *Client) Refund(ctx context.Context, order string, r RefundRequest) (Order, error) {

@@ -188,3 +188,16 @@ func TestCompare(t *testing.T) {
 	require.Nil(t, p.StartsAt)
 	require.Equal(t, int64(0), *p.Items[0].Price, "zero is a price")
 }
+
+func TestTheExampleIsASale(t *testing.T) {
+	t.Parallel()
+	n, err := readSale(&session{}, "../../examples/sale.yaml")
+	require.NoError(t, err)
+	require.Equal(t, "summer-drop-1", n.ID)
+	require.Len(t, n.Items, 2)
+	require.Equal(t, int64(12900), n.Items[1].Price)
+	require.Equal(t, int64(sale.DefaultHold/time.Second), *n.HoldSeconds, "the comments name the defaults")
+	require.Equal(t, int64(sale.DefaultMaxUnpaidHolds), *n.MaxUnpaidHolds)
+	require.Equal(t, int64(sale.DefaultCoolDown/time.Second), *n.CoolDownSeconds)
+	require.Equal(t, "live", n.LimitRule)
+}
