@@ -2,6 +2,7 @@ package lab
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -228,5 +229,35 @@ func TestDetailsAreBounded(t *testing.T) {
 		if p.Name == honestly {
 			require.Equal(t, 3*maxDetails, p.Broken)
 		}
+	}
+}
+
+// Where one lie breaks a promise in two ways, both are told.
+func TestDetailsNameWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func(*story){
+		"order B is still reserved":           func(s *story) { s.order("B").State = stateReserved },
+		"3 units are paid of a stock of 2":    func(s *story) { s.order("B").State = statePaid },
+		"1 of 2 units as sold and 4 as left":  func(s *story) { s.account.sale.Items[0].Sold, s.account.sale.Items[0].Left = 1, 4 },
+		"the sale has 2 items instead of one": func(s *story) { s.account.sale.Items = append(s.account.sale.Items, s.account.sale.Items[0]) },
+		"3 units were held at one time":       func(s *story) { *s.order("B").EndedAt = opening.Add(time.Hour) },
+		"ann held 2 units; the limit is 1":    func(s *story) { s.order("E").User = "ann" },
+		"shown to ann as 1 × unit of demo":    func(s *story) { s.order("A").SKU = "other" },
+		"order B was expired and later reserved": func(s *story) {
+			o := order("B", "bob", stateReserved, ms, 0)
+			s.books.saw(sighting{user: "bob", order: o, sent: 5000 * ms, heard: 5001 * ms})
+		},
+	}
+	for text, lie := range cases {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			s := tell()
+			lie(s)
+			var details []string
+			for _, p := range s.books.reckon(s.account) {
+				details = append(details, p.Details...)
+			}
+			require.Contains(t, strings.Join(details, "\n"), text)
+		})
 	}
 }
