@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -70,7 +71,7 @@ func (s *Server) Start() {
 	}
 	args := append([]string{"serve", "--data-dir", s.Dir, "--api-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, s.args...)
 	cmd := exec.Command(Binary(s.tb), args...) //nolint:gosec,noctx // our own binary; stopped by pid
-	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Env = append(plainEnvironment(), s.env...)
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	if err := cmd.Start(); err != nil {
 		s.tb.Fatalf("start doorbuster: %v", err)
@@ -81,6 +82,12 @@ func (s *Server) Start() {
 		close(done)
 	}(s.done)
 	s.waitReady()
+}
+
+// plainEnvironment returns the environment without what would configure a
+// server: a developer's own settings must not reach the one under test.
+func plainEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "DOORBUSTER_") })
 }
 
 func (s *Server) waitReady() {
