@@ -91,6 +91,7 @@ func TestExplain(t *testing.T) {
 		"ledger":        {sale.Unavailable(errors.New("disk full")), ExitUnreachable},
 		"export":        {&audit.FileError{Line: 3, Err: audit.ErrCutShort}, ExitFailure},
 		"interrupted":   {context.Canceled, ExitFailure},
+		"call cut":      {&client.Error{Problem: client.Problem{Code: "no_answer"}, Err: context.Canceled}, ExitFailure},
 		"file":          {&fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}, ExitFailure},
 		"anything":      {errors.New("no"), ExitFailure},
 	}

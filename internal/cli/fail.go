@@ -62,6 +62,9 @@ func explain(err error) *failure {
 	if e, ok := errors.AsType[brokenError](err); ok {
 		return &failure{code: ExitBroken, message: e.Error(), hint: cmp.Or(e.hint, "stop the sale and keep the ledger as it is; the table names what breaks it")}
 	}
+	if errors.Is(err, context.Canceled) {
+		return &failure{code: ExitFailure, message: "interrupted; what was begun may have been done"}
+	}
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		return explainClient(e)
 	}
@@ -70,9 +73,6 @@ func explain(err error) *failure {
 	}
 	if e, ok := errors.AsType[*audit.FileError](err); ok {
 		return &failure{code: ExitFailure, message: "the export cannot be read: " + strings.TrimPrefix(e.Error(), "audit: "), hint: "it is damaged, cut short or not an export; get it again from its author"}
-	}
-	if errors.Is(err, context.Canceled) {
-		return &failure{code: ExitFailure, message: "interrupted"}
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return &failure{code: ExitFailure, message: err.Error(), hint: "another process listens there: stop it, or choose another port with --api-listen and --ops-listen"}

@@ -31,6 +31,9 @@ const defaultURL = "http://127.0.0.1:8080"
 
 // call runs work with a client and the bound on its time.
 func (r *remote) call(ctx context.Context, s *session, work func(context.Context, *client.Client) error) error {
+	if r.Timeout <= 0 {
+		return &usageError{message: "--timeout: the time is not positive", hint: "write it like 30s"}
+	}
 	c, err := r.client(s)
 	if err != nil {
 		return err
