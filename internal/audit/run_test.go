@@ -190,7 +190,7 @@ func TestWriteText(t *testing.T) {
 	require.Regexp(t, `(?m)^  P1\.journal +\d+ +0 +live units of an item never exceed`, table)
 	require.Regexp(t, `(?m)^  P9 +- +- +errors are honest: shown by tests$`, table)
 	require.Regexp(t, `(?m)^  money +EUR in minor units: paid 3000, to return 2000, returned 1000$`, table)
-	require.True(t, strings.HasSuffix(table, "\nKEPT: every promise that leaves a trace holds (1 sales, 7 orders, "+
+	require.True(t, strings.HasSuffix(table, "\nKEPT: every promise that leaves a trace holds (1 sale, 7 orders, "+
 		strconv.FormatUint(report.Sales[0].Figures.Rows, 10)+" journal rows).\n"), table)
 
 	w := s.capture(t)
@@ -199,7 +199,7 @@ func TestWriteText(t *testing.T) {
 	report = Report{Sales: []SaleReport{w.recount()}}
 	table = text(t, &report)
 	require.NotContains(t, table, "\x1b", "a report cannot steer a terminal")
-	require.Contains(t, table, "P2.counter is broken 1 times\n    \"shoe\" counts 9 sold, 4 are live\n")
+	require.Contains(t, table, "P2.counter is broken: 1 violation\n    \"shoe\" counts 9 sold, 4 are live\n")
 	require.Contains(t, table, w.of("bob").ID.String()+", row ")
 	require.Contains(t, table, `BROKEN: "evil\x1b[2J" P2.counter, `)
 }

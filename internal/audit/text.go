@@ -44,11 +44,11 @@ func (p *printer) sale(s *SaleReport) {
 	p.line("")
 	p.line("  units\tstock %d, sold %d: reserved %d, paid %d", f.Stock, f.Sold, f.Reserved, f.Paid)
 	p.line("  came back\tcancelled %d, expired %d, refunded %d; rejected %d", f.Cancelled, f.Expired, f.Refunded, f.Rejected)
-	p.line("  orders\t%d of %d buyers, %d charges", f.Orders, f.Buyers, f.Charges)
+	p.line("  orders\t%d of %s, %s", f.Orders, counted(f.Buyers, "buyer"), counted(f.Charges, "charge"))
 	for _, m := range f.Money {
 		p.line("  money\t%s in minor units: paid %d, to return %d, returned %d", safe(m.Currency), m.Paid, m.ToReturn, m.Returned)
 	}
-	p.line("  journal\t%d rows, head %s", f.Rows, f.Head)
+	p.line("  journal\t%s, head %s", counted(int64(f.Rows), "row"), f.Head) //nolint:gosec // a journal ends long before
 	if f.Anchor > 0 {
 		p.line("  published\tthe given head is row %d", f.Anchor)
 	}
@@ -70,7 +70,7 @@ func (p *printer) violations(u *RuleReport) {
 	if u.Broken == 0 {
 		return
 	}
-	p.line("  %s is broken %d times", u.Rule, u.Broken)
+	p.line("  %s is broken: %s", u.Rule, counted(u.Broken, "violation"))
 	for _, v := range u.Violations {
 		p.line("    %s%s", whereabouts(v), safe(v.Text))
 	}
@@ -78,6 +78,13 @@ func (p *printer) violations(u *RuleReport) {
 		p.line("    and %d more", more)
 	}
 	p.line("")
+}
+
+func counted(n int64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.FormatInt(n, 10) + " " + what
 }
 
 func whereabouts(v Violation) string {
@@ -108,7 +115,7 @@ func (p *printer) verdict(r *Report) {
 			}
 		}
 	}
-	extent := fmt.Sprintf("%d sales, %d orders, %d journal rows", len(r.Sales), orders, rows)
+	extent := counted(int64(len(r.Sales)), "sale") + ", " + counted(orders, "order") + ", " + counted(int64(rows), "journal row")
 	if len(broken) == 0 {
 		p.line("KEPT: every promise that leaves a trace holds (%s).", extent)
 		return
