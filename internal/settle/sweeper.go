@@ -73,17 +73,18 @@ type nobody struct{}
 func (nobody) Swept(int, time.Duration, int) {}
 func (nobody) Refused(sale.OrderID, error)   {}
 
-// Run sweeps until ctx ends, and returns nil then. A sweep under way is
-// finished or rolled back.
+// Run sweeps at once and then after each pause until ctx ends, and returns nil
+// then. A sweep under way is finished or rolled back.
 func (s *Sweeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.opts.Interval)
-	defer tick.Stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-tick.C:
+		case now := <-pause.C:
 			s.Sweep(ctx, now)
+			pause.Reset(s.opts.Interval)
 		}
 	}
 }
