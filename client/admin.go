@@ -74,8 +74,8 @@ func (c *Client) Resume(ctx context.Context, sale string) (AdminSale, error) {
 	return c.act(ctx, sale, "resume", "published")
 }
 
-// Close ends a sale for good.
-func (c *Client) Close(ctx context.Context, sale string) (AdminSale, error) {
+// CloseSale ends a sale for good.
+func (c *Client) CloseSale(ctx context.Context, sale string) (AdminSale, error) {
 	return c.act(ctx, sale, "close", "closed")
 }
 

@@ -124,7 +124,7 @@ func TestAgainstTheServer(t *testing.T) {
 	after, err := shop.Restock(ctx, "drop", 0, client.Restock{Stock: &five})
 	require.NoError(t, err)
 	require.Equal(t, five, after.Items[0].Stock)
-	for _, act := range []func(context.Context, string) (client.AdminSale, error){shop.Pause, shop.Resume, shop.Close} {
+	for _, act := range []func(context.Context, string) (client.AdminSale, error){shop.Pause, shop.Resume, shop.CloseSale} {
 		after, err = act(ctx, "drop")
 		require.NoError(t, err)
 	}

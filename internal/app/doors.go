@@ -93,6 +93,6 @@ func apiOptions(cfg *config.Config) httpapi.Options {
 		Buy: httpapi.Limit(api.Limits.Buy), Read: httpapi.Limit(api.Limits.Read),
 		Pay: httpapi.Limit(api.Limits.Pay), Admin: httpapi.Limit(api.Limits.Admin),
 		Streams: httpapi.StreamLimits{Total: api.Streams.Total, PerIP: api.Streams.PerIP, PerUser: api.Streams.PerUser},
-		OpsKeys: !loopback(cfg.Ops.Listen),
+		OpsKeys: !config.Loopback(cfg.Ops.Listen),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +37,7 @@ func tokenSource(cfg *config.Config) (source auth.Source, made string, err error
 			JWKSFile: jwt.JWKSFile, JWKSURL: jwt.JWKSURL,
 		}, "", nil
 	}
-	if !loopback(cfg.API.Listen) {
+	if !config.Loopback(cfg.API.Listen) {
 		return source, "", &sale.Error{
 			Code: sale.CodeInvalid, Field: "auth.jwt",
 			Message: "development keys are accepted on loopback addresses only, and api.listen is " + cfg.API.Listen,
@@ -54,18 +53,6 @@ func tokenSource(cfg *config.Config) (source auth.Source, made string, err error
 		made = path
 	}
 	return auth.Source{Algorithm: auth.HS256, SecretFile: path}, made, nil
-}
-
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 // ensureAdminKey writes an API key with every scope into the data folder, unless

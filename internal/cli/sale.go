@@ -159,7 +159,7 @@ type saleCloseCmd struct{ oneSale }
 // Run closes.
 func (c *saleCloseCmd) Run(ctx context.Context, s *session) error {
 	return c.act(ctx, s, "closed", func(ctx context.Context, api *client.Client) (client.AdminSale, error) {
-		return api.Close(ctx, c.Sale)
+		return api.CloseSale(ctx, c.Sale)
 	})
 }
 
