@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
@@ -26,11 +25,7 @@ const (
 // doorConnections returns how many connections the buyers share, so that neither
 // this process nor the server, whose limit is the same, runs out of files.
 func doorConnections(buyers int) int {
-	files := mostConnections + spareFiles
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < uint64(files) {
-		files = int(limit.Cur) //nolint:gosec // smaller than files
-	}
+	files := openFiles(mostConnections + spareFiles)
 	n := max(files-spareFiles, files/2)
 	// Two a buyer: a double click needs both at once.
 	return max(1, min(n, 2*buyers))

@@ -112,12 +112,12 @@ func (o *DemoOptions) demonstrate(ctx context.Context, dir string, out io.Writer
 		err = s.keep(ctx)
 	}
 	if err = errors.Join(err, s.stop()); err != nil {
-		return report, errors.Join(err, s.logged())
+		err = errors.Join(err, s.logged())
 	}
 	if report.Broken() {
-		return report, fmt.Errorf("%w; the ledger stays in %s", ErrBroken, dir)
+		err = errors.Join(fmt.Errorf("%w; the ledger stays in %s", ErrBroken, dir), err)
 	}
-	return report, nil
+	return report, err
 }
 
 func (o *DemoOptions) write(r *DemoReport, out io.Writer) error {

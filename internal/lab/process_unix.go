@@ -1,11 +1,24 @@
-//go:build unix && !linux
+//go:build unix
 
 package lab
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
-// childAttributes keep Ctrl-C, which the terminal sends to a whole group of
-// processes, away from the server: this process stops it in order.
-func childAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true}
+// askToEnd asks a process to end in order.
+func askToEnd(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
+
+// openFiles returns how many files a process may have open, at most enough.
+func openFiles(enough int) int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return enough
+	}
+	n := int(limit.Cur) //nolint:gosec // no limit at all is a number that does not fit
+	if n <= 0 || n > enough {
+		return enough
+	}
+	return n
 }

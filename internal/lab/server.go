@@ -11,14 +11,13 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
 const (
 	readyIn    = 20 * time.Second // how long a server may take to start
 	readyEvery = 10 * time.Millisecond
-	graceTime  = 10 * time.Second // between SIGTERM and SIGKILL
+	graceTime  = 10 * time.Second // between asking the server to stop and killing it
 	logName    = "server.log"
 	logTail    = 4 << 10
 )
@@ -131,7 +130,7 @@ func (s *server) ready(ctx context.Context) bool {
 // stop asks the server to stop and waits for its end; a server that does not
 // end within the grace time is killed. The error says if it did not end well.
 func (s *server) stop() error {
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := askToEnd(s.cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop the server: %w", err)
 	}
 	limit := time.NewTimer(graceTime)
