@@ -37,8 +37,17 @@ func TestAccessMatrix(t *testing.T) {
 		input  = 422 // allowed in, but the body is empty or names nobody
 	)
 	callers := []struct{ name, credentials string }{
-		{"nobody", nobody}, {"garbage", "Bearer x.y.z"}, {"basic", "Basic dTE6"}, {"expired", expired}, {"alien", alien}, {"revoked", "Bearer " + text},
-		{"owner", owner}, {"stranger", stranger}, {"shop", w.shop}, {"admin", w.admin}, {"ops", w.ops},
+		{"nobody", nobody},
+		{"garbage", "Bearer x.y.z"},
+		{"basic", "Basic dTE6"},
+		{"expired", expired},
+		{"alien", alien},
+		{"revoked", "Bearer " + text},
+		{"owner", owner},
+		{"stranger", stranger},
+		{"shop", w.shop},
+		{"admin", w.admin},
+		{"ops", w.ops},
 	}
 	id := order.ID
 	// Cells: unauthenticated callers, owner, stranger, shop, admin, ops.
@@ -88,7 +97,7 @@ func TestAccessMatrix(t *testing.T) {
 			if status == 0 {
 				status = row.outside
 			}
-			a := w.call(t, c.credentials, row.method, row.path, row.body, "Idempotency-Key", fmt.Sprint(c.name, n), "If-Match", "*")
+			a := w.call(t, c.credentials, row.method+" "+row.path, row.body, "Idempotency-Key", fmt.Sprint(c.name, n), "If-Match", "*")
 			require.Equal(t, status, a.status, "%s: %s %s %s: %s", c.name, row.method, row.path, row.body, a.body)
 			if status == noAuth {
 				require.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
@@ -106,17 +115,17 @@ func TestForeignOrdersLookLikeNone(t *testing.T) {
 	stranger := buyer(t, "u2")
 	unknown := "ord_" + strings.Repeat("a", 25) + "q"
 	for _, act := range []struct{ method, tail string }{{http.MethodGet, ""}, {http.MethodPost, "/cancel"}} {
-		foreign := w.call(t, stranger, act.method, "/v1/orders/"+order.ID+act.tail, "")
+		foreign := w.call(t, stranger, act.method+" /v1/orders/"+order.ID+act.tail, "")
 		for _, id := range []string{unknown, "ord_x", "x", strings.ToUpper(order.ID), order.ID + "a", "ord_" + strings.Repeat("a", 26)} {
-			none := w.call(t, stranger, act.method, "/v1/orders/"+id+act.tail, "")
+			none := w.call(t, stranger, act.method+" /v1/orders/"+id+act.tail, "")
 			none.requireCode(t, http.StatusNotFound, "order_not_found")
 			require.Equal(t, string(none.body), string(foreign.body))
 			require.Equal(t, none.status, foreign.status)
 		}
 	}
-	w.call(t, w.shop, http.MethodPost, "/v1/orders/"+unknown+"/payments", `{"payment_id":"p","status":"succeeded","amount":1000,"currency":"EUR"}`).
+	w.call(t, w.shop, "POST /v1/orders/"+unknown+"/payments", `{"payment_id":"p","status":"succeeded","amount":1000,"currency":"EUR"}`).
 		requireCode(t, http.StatusNotFound, "order_not_found")
-	refunds := want[client.Page[client.Refund]](t, http.StatusOK, w.call(t, w.shop, http.MethodGet, "/v1/refunds", ""))
+	refunds := want[client.Page[client.Refund]](t, http.StatusOK, w.call(t, w.shop, "GET /v1/refunds", ""))
 	require.Empty(t, refunds.Data, "a payment for no order stores nothing")
 }
 

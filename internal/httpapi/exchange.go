@@ -74,14 +74,14 @@ func (a *API) handler(rt *route) http.HandlerFunc {
 
 // run takes a request through its stages: body, place, caller, handler. The
 // body comes first, so that a slow sender occupies nobody's place.
-func (x *exchange) run(ctx context.Context) error {
+func (x *exchange) run(ctx context.Context) error { //nolint:contextcheck // deadline inherits from ctx
 	if err := x.readBody(); err != nil {
 		return err
 	}
 	if g := x.route.gate; g != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, x.api.opts.Timeout)
-		defer cancel()
+		limited := withDeadline(ctx, x.begun.Add(x.api.opts.Timeout))
+		defer limited.stop()
+		ctx = limited
 		if err := g.enter(ctx); err != nil {
 			return err
 		}

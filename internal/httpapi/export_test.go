@@ -14,8 +14,9 @@ type Line struct {
 
 // Table returns the routes.
 func (a *API) Table() []Line {
-	var out []Line
-	for _, r := range a.routes() {
+	routes := a.routes()
+	out := make([]Line, 0, len(routes))
+	for _, r := range routes {
 		out = append(out, Line{
 			Method: r.method, Pattern: r.pattern, Operation: r.operation, Public: r.scope == anybody, Optional: r.scope == maybeBuyer,
 			Shop: r.scope == shop, Admin: r.scope == admin,

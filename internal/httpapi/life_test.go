@@ -34,47 +34,47 @@ func TestLifeOfAnOrder(t *testing.T) {
 	require.Equal(t, o, want[client.Order](t, http.StatusOK, a))
 	require.Equal(t, "true", a.header.Get("Idempotency-Replayed"))
 
-	own := want[client.Page[client.Order]](t, http.StatusOK, w.call(t, u1, http.MethodGet, "/v1/orders", ""))
+	own := want[client.Page[client.Order]](t, http.StatusOK, w.call(t, u1, "GET /v1/orders", ""))
 	require.Equal(t, []client.Order{o}, own.Data)
-	require.Equal(t, o, want[client.Order](t, http.StatusOK, w.call(t, u1, http.MethodGet, "/v1/orders/"+o.ID, "")))
+	require.Equal(t, o, want[client.Order](t, http.StatusOK, w.call(t, u1, "GET /v1/orders/"+o.ID, "")))
 
 	p := w.buy(t, u1, "drop", "k2", one).requireCode(t, http.StatusConflict, "limit_reached")
 	require.Equal(t, []client.Order{o}, p.Orders, "the refusal points to what the buyer has (C68)")
 
-	paid := want[client.PaymentResult](t, http.StatusOK, w.call(t, w.shop, http.MethodPost, "/v1/orders/"+o.ID+"/payments", `{"payment_id":"p1","status":"succeeded","amount":2000,"currency":"EUR"}`))
+	paid := want[client.PaymentResult](t, http.StatusOK, w.call(t, w.shop, "POST /v1/orders/"+o.ID+"/payments", `{"payment_id":"p1","status":"succeeded","amount":2000,"currency":"EUR"}`))
 	require.Equal(t, "paid", paid.Outcome)
 	require.Equal(t, "u1", paid.Order.User, "a shop is told whose order it is")
 	require.Equal(t, "p1", paid.Order.PaymentID)
-	again := want[client.PaymentResult](t, http.StatusOK, w.call(t, w.shop, http.MethodPost, "/v1/orders/"+o.ID+"/payments", `{"payment_id":"p1","status":"succeeded","amount":2000,"currency":"EUR"}`))
+	again := want[client.PaymentResult](t, http.StatusOK, w.call(t, w.shop, "POST /v1/orders/"+o.ID+"/payments", `{"payment_id":"p1","status":"succeeded","amount":2000,"currency":"EUR"}`))
 	require.Equal(t, "already_paid", again.Outcome)
-	w.call(t, w.shop, http.MethodPost, "/v1/orders/"+o.ID+"/payments", `{"payment_id":"p1","status":"succeeded","amount":1,"currency":"EUR"}`).requireCode(t, http.StatusConflict, "payment_mismatch")
-	second := want[client.PaymentResult](t, http.StatusOK, w.call(t, w.shop, http.MethodPost, "/v1/orders/"+o.ID+"/payments", `{"payment_id":"p2","status":"succeeded","amount":2000,"currency":"EUR"}`))
+	w.call(t, w.shop, "POST /v1/orders/"+o.ID+"/payments", `{"payment_id":"p1","status":"succeeded","amount":1,"currency":"EUR"}`).requireCode(t, http.StatusConflict, "payment_mismatch")
+	second := want[client.PaymentResult](t, http.StatusOK, w.call(t, w.shop, "POST /v1/orders/"+o.ID+"/payments", `{"payment_id":"p2","status":"succeeded","amount":2000,"currency":"EUR"}`))
 	require.Equal(t, "refund_required", second.Outcome)
 
-	w.call(t, u1, http.MethodPost, "/v1/orders/"+o.ID+"/cancel", "").requireCode(t, http.StatusConflict, "illegal_state")
-	refunded := want[client.Order](t, http.StatusOK, w.call(t, w.shop, http.MethodPost, "/v1/orders/"+o.ID+"/refund", `{"restock":true}`))
+	w.call(t, u1, "POST /v1/orders/"+o.ID+"/cancel", "").requireCode(t, http.StatusConflict, "illegal_state")
+	refunded := want[client.Order](t, http.StatusOK, w.call(t, w.shop, "POST /v1/orders/"+o.ID+"/refund", `{"restock":true}`))
 	require.Equal(t, "refunded", refunded.State)
 	require.NotNil(t, refunded.EndedAt)
 	require.EqualValues(t, 3, w.left(t, "drop"))
 
-	refunds := want[client.Page[client.Refund]](t, http.StatusOK, w.call(t, w.shop, http.MethodGet, "/v1/refunds?state=required&limit=1", ""))
+	refunds := want[client.Page[client.Refund]](t, http.StatusOK, w.call(t, w.shop, "GET /v1/refunds?state=required&limit=1", ""))
 	require.Len(t, refunds.Data, 1)
 	require.Equal(t, "duplicate", refunds.Data[0].Reason)
-	rest := want[client.Page[client.Refund]](t, http.StatusOK, w.call(t, w.shop, http.MethodGet, "/v1/refunds?state=required&after="+refunds.Next, ""))
+	rest := want[client.Page[client.Refund]](t, http.StatusOK, w.call(t, w.shop, "GET /v1/refunds?state=required&after="+refunds.Next, ""))
 	require.Len(t, rest.Data, 1)
 	require.Empty(t, rest.Next)
 	for range 2 {
-		done := want[client.Refund](t, http.StatusOK, w.call(t, w.shop, http.MethodPost, "/v1/refunds/"+refunds.Data[0].ID+"/done", ""))
+		done := want[client.Refund](t, http.StatusOK, w.call(t, w.shop, "POST /v1/refunds/"+refunds.Data[0].ID+"/done", ""))
 		require.Equal(t, "done", done.State)
 		require.NotNil(t, done.DoneAt)
 	}
-	w.call(t, w.shop, http.MethodPost, "/v1/refunds/rfd_aaaaaaaaaaaaaaaaaaaaaaaaaa/done", "").requireCode(t, http.StatusNotFound, "refund_not_found")
-	w.call(t, w.shop, http.MethodPost, "/v1/refunds/x/done", "").requireCode(t, http.StatusNotFound, "refund_not_found")
+	w.call(t, w.shop, "POST /v1/refunds/rfd_aaaaaaaaaaaaaaaaaaaaaaaaaa/done", "").requireCode(t, http.StatusNotFound, "refund_not_found")
+	w.call(t, w.shop, "POST /v1/refunds/x/done", "").requireCode(t, http.StatusNotFound, "refund_not_found")
 
-	report := w.call(t, w.admin, http.MethodPost, "/v1/admin/sales/drop/audit", "")
+	report := w.call(t, w.admin, "POST /v1/admin/sales/drop/audit", "")
 	require.Equal(t, http.StatusOK, report.status, "%s", report.body)
 	require.NotContains(t, string(report.body), `"violations"`)
-	w.call(t, w.admin, http.MethodPost, "/v1/admin/sales/none/audit", "").requireCode(t, http.StatusNotFound, "sale_not_found")
+	w.call(t, w.admin, "POST /v1/admin/sales/none/audit", "").requireCode(t, http.StatusNotFound, "sale_not_found")
 }
 
 func TestRefusals(t *testing.T) {
@@ -93,8 +93,8 @@ func TestRefusals(t *testing.T) {
 	w.buy(t, u2, "none", "k1", one).requireCode(t, http.StatusNotFound, "sale_not_found")
 	w.buy(t, u2, "Drop", "k1", one).requireCode(t, http.StatusNotFound, "sale_not_found")
 
-	want[client.Order](t, http.StatusOK, w.call(t, u1, http.MethodPost, "/v1/orders/"+o.ID+"/cancel", ""))
-	want[client.Order](t, http.StatusOK, w.call(t, u1, http.MethodPost, "/v1/orders/"+o.ID+"/cancel", ""))
+	want[client.Order](t, http.StatusOK, w.call(t, u1, "POST /v1/orders/"+o.ID+"/cancel", ""))
+	want[client.Order](t, http.StatusOK, w.call(t, u1, "POST /v1/orders/"+o.ID+"/cancel", ""))
 	a := w.buy(t, u1, "drop", "k2", one)
 	p = a.requireCode(t, http.StatusConflict, "cool_down")
 	require.Equal(t, "600", a.header.Get("Retry-After"))
@@ -109,10 +109,10 @@ func TestRefusals(t *testing.T) {
 	}
 	want[client.Order](t, http.StatusOK, w.buy(t, u2, "drop", "k1", `{"quantity":2}`))
 
-	want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, http.MethodPost, "/v1/admin/sales/drop/pause", ""))
+	want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, "POST /v1/admin/sales/drop/pause", ""))
 	w.buy(t, buyer(t, "u5"), "drop", "k", one).requireCode(t, http.StatusConflict, "paused")
-	want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, http.MethodPost, "/v1/admin/sales/drop/resume", `{}`))
-	want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, http.MethodPost, "/v1/admin/sales/drop/close", ""))
+	want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, "POST /v1/admin/sales/drop/resume", `{}`))
+	want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, "POST /v1/admin/sales/drop/close", ""))
 	w.buy(t, buyer(t, "u5"), "drop", "k", one).requireCode(t, http.StatusGone, "closed")
 	want[client.Order](t, http.StatusOK, w.buy(t, u2, "drop", "k1", `{"quantity":2}`))
 }
@@ -146,17 +146,17 @@ func TestListingOrders(t *testing.T) {
 	w.openSale(t, "drop", 100, func(n *client.NewSale) { n.PerUserLimit = 50 })
 	w.openSale(t, "other", 10)
 	u1 := buyer(t, "u1")
-	var ids []string
+	ids := make([]string, 0, 7)
 	for i := range 7 {
 		ids = append(ids, want[client.Order](t, http.StatusCreated, w.buy(t, u1, "drop", fmt.Sprint("k", i), one)).ID)
 	}
 	other := want[client.Order](t, http.StatusCreated, w.buy(t, u1, "other", "k", one))
 	want[client.Order](t, http.StatusCreated, w.buy(t, buyer(t, "u2"), "drop", "k", one))
-	want[client.Order](t, http.StatusOK, w.call(t, u1, http.MethodPost, "/v1/orders/"+ids[3]+"/cancel", ""))
+	want[client.Order](t, http.StatusOK, w.call(t, u1, "POST /v1/orders/"+ids[3]+"/cancel", ""))
 
 	var seen []string
 	for o, err := range client.All(func(after string) (client.Page[client.Order], error) {
-		return want[client.Page[client.Order]](t, http.StatusOK, w.call(t, u1, http.MethodGet, "/v1/orders?sale=drop&limit=3&after="+after, "")), nil
+		return want[client.Page[client.Order]](t, http.StatusOK, w.call(t, u1, "GET /v1/orders?sale=drop&limit=3&after="+after, "")), nil
 	}) {
 		require.NoError(t, err)
 		seen = append(seen, o.ID)
@@ -164,7 +164,7 @@ func TestListingOrders(t *testing.T) {
 	require.ElementsMatch(t, ids, seen)
 
 	list := func(who, path string) []client.Order {
-		return want[client.Page[client.Order]](t, http.StatusOK, w.call(t, who, http.MethodGet, path, "")).Data
+		return want[client.Page[client.Order]](t, http.StatusOK, w.call(t, who, "GET "+path, "")).Data
 	}
 	require.Len(t, list(u1, "/v1/orders?state=cancelled"), 1)
 	require.Len(t, list(u1, "/v1/orders?sale=other"), 1)
@@ -173,53 +173,53 @@ func TestListingOrders(t *testing.T) {
 	require.Len(t, list(w.admin, "/v1/admin/orders"), 9)
 	require.Len(t, list(w.admin, "/v1/admin/orders?user=u1&sale=drop&state=reserved"), 6)
 	require.Equal(t, "u1", list(w.admin, "/v1/admin/orders?sale=other")[0].User)
-	require.Equal(t, "u1", want[client.Order](t, http.StatusOK, w.call(t, w.admin, http.MethodGet, "/v1/admin/orders/"+other.ID, "")).User)
-	require.Equal(t, "cancelled", want[client.Order](t, http.StatusOK, w.call(t, w.admin, http.MethodPost, "/v1/admin/orders/"+other.ID+"/cancel", "")).State)
+	require.Equal(t, "u1", want[client.Order](t, http.StatusOK, w.call(t, w.admin, "GET /v1/admin/orders/"+other.ID, "")).User)
+	require.Equal(t, "cancelled", want[client.Order](t, http.StatusOK, w.call(t, w.admin, "POST /v1/admin/orders/"+other.ID+"/cancel", "")).State)
 
 	for path, field := range map[string]string{
 		"/v1/orders?stat=paid": "stat", "/v1/orders?state=gone": "state", "/v1/orders?limit=0": "limit", "/v1/orders?limit=501": "limit",
 		"/v1/orders?limit=1.0": "limit", "/v1/orders?after=x": "after", "/v1/orders?after=AAAA": "after", "/v1/orders?user=u2": "user",
 		"/v1/orders?sale=drop&sale=other": "sale", "/v1/orders?%zz": "query",
 	} {
-		p := w.call(t, u1, http.MethodGet, path, "").requireCode(t, http.StatusUnprocessableEntity, "invalid_request")
+		p := w.call(t, u1, "GET "+path, "").requireCode(t, http.StatusUnprocessableEntity, "invalid_request")
 		require.Equal(t, field, p.Field, path)
 	}
 	for _, path := range []string{"/v1/refunds?state=paid", "/v1/refunds?after=x", "/v1/refunds?limit=x"} {
-		w.call(t, w.shop, http.MethodGet, path, "").requireCode(t, http.StatusUnprocessableEntity, "invalid_request")
+		w.call(t, w.shop, "GET "+path, "").requireCode(t, http.StatusUnprocessableEntity, "invalid_request")
 	}
-	w.call(t, w.admin, http.MethodGet, "/v1/admin/sales?after=x", "").requireCode(t, http.StatusUnprocessableEntity, "invalid_request")
-	w.call(t, u1, http.MethodGet, "/v1/orders?sale=none", "").requireCode(t, http.StatusNotFound, "sale_not_found")
-	w.call(t, w.admin, http.MethodGet, "/v1/admin/orders?sale=none", "").requireCode(t, http.StatusNotFound, "sale_not_found")
+	w.call(t, w.admin, "GET /v1/admin/sales?after=x", "").requireCode(t, http.StatusUnprocessableEntity, "invalid_request")
+	w.call(t, u1, "GET /v1/orders?sale=none", "").requireCode(t, http.StatusNotFound, "sale_not_found")
+	w.call(t, w.admin, "GET /v1/admin/orders?sale=none", "").requireCode(t, http.StatusNotFound, "sale_not_found")
 }
 
 func TestPathsAndMethods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, path := range []string{"/", "/v1", "/v1/sale", "/v1/sales/", "/v1//sales", "/v1/./sales", "/v1/sales/../sales", "/v2/sales", "/v1/sales/drop/orders/x"} {
-		w.call(t, nobody, http.MethodGet, path, "").requireCode(t, http.StatusNotFound, "not_found")
+		w.call(t, nobody, "GET "+path, "").requireCode(t, http.StatusNotFound, "not_found")
 	}
-	a := w.call(t, nobody, http.MethodDelete, "/v1/sales", "")
+	a := w.call(t, nobody, "DELETE /v1/sales", "")
 	a.requireCode(t, http.StatusMethodNotAllowed, "method_not_allowed")
 	require.Equal(t, "GET, HEAD, OPTIONS", a.header.Get("Allow"))
-	a = w.call(t, nobody, http.MethodPut, "/v1/admin/sales/x", "{}")
+	a = w.call(t, nobody, "PUT /v1/admin/sales/x", "{}")
 	a.requireCode(t, http.StatusMethodNotAllowed, "method_not_allowed")
 	for _, m := range []string{"GET", "HEAD", "PATCH", "DELETE"} {
 		require.Contains(t, a.header.Get("Allow"), m)
 	}
 	w.openSale(t, "drop", 1)
-	require.Equal(t, http.StatusOK, w.call(t, nobody, http.MethodHead, "/v1/sales/drop", "").status)
+	require.Equal(t, http.StatusOK, w.call(t, nobody, "HEAD /v1/sales/drop", "").status)
 }
 
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const name = "X-Request-Id"
-	require.Equal(t, "trace-1.A_b", w.call(t, nobody, http.MethodGet, "/v1/sales", "", name, "trace-1.A_b").header.Get(name))
+	require.Equal(t, "trace-1.A_b", w.call(t, nobody, "GET /v1/sales", "", name, "trace-1.A_b").header.Get(name))
 	for _, bad := range []string{"a b", "<script>", strings.Repeat("a", 65), ""} {
-		got := w.call(t, nobody, http.MethodGet, "/v1/sales", "", name, bad).header.Get(name)
+		got := w.call(t, nobody, "GET /v1/sales", "", name, bad).header.Get(name)
 		require.NotEqual(t, bad, got)
 		require.NotEmpty(t, got)
 	}
-	first, second := w.call(t, nobody, http.MethodGet, "/v1/sales", ""), w.call(t, nobody, http.MethodGet, "/v1/sales", "")
+	first, second := w.call(t, nobody, "GET /v1/sales", ""), w.call(t, nobody, "GET /v1/sales", "")
 	require.NotEqual(t, first.header.Get(name), second.header.Get(name))
 }

@@ -18,7 +18,7 @@ func TestSalePages(t *testing.T) {
 	w := newWorld(t)
 	w.openSale(t, "drop", 5)
 	for _, path := range []string{"/v1/sales/drop", "/v1/sales"} {
-		a := w.call(t, nobody, http.MethodGet, path, "")
+		a := w.call(t, nobody, "GET "+path, "")
 		require.Equal(t, http.StatusOK, a.status)
 		tag := a.header.Get("ETag")
 		require.Equal(t, "public, max-age=1", a.header.Get("Cache-Control"))
@@ -28,25 +28,25 @@ func TestSalePages(t *testing.T) {
 		require.NoError(t, err)
 		require.WithinDuration(t, now, time.UnixMilli(ms), 5*time.Second, "the time is the ledger's")
 		for _, match := range []string{tag, "W/" + tag, `"x", ` + tag, "*"} {
-			same := w.call(t, nobody, http.MethodGet, path, "", "If-None-Match", match)
+			same := w.call(t, nobody, "GET "+path, "", "If-None-Match", match)
 			require.Equal(t, http.StatusNotModified, same.status, match)
 			require.Empty(t, same.body)
 			require.NotEmpty(t, same.header.Get("Doorbuster-Time"))
 			require.Equal(t, tag, same.header.Get("ETag"))
 		}
-		require.Equal(t, http.StatusOK, w.call(t, nobody, http.MethodGet, path, "", "If-None-Match", `"x"`).status)
+		require.Equal(t, http.StatusOK, w.call(t, nobody, "GET "+path, "", "If-None-Match", `"x"`).status)
 		want[client.Order](t, http.StatusCreated, w.buy(t, buyer(t, path), "drop", "k", one))
 		require.Eventually(t, func() bool {
-			a = w.call(t, nobody, http.MethodGet, path, "", "If-None-Match", tag)
+			a = w.call(t, nobody, "GET "+path, "", "If-None-Match", tag)
 			return a.status == http.StatusOK
 		}, 2*time.Second, 10*time.Millisecond, "what is left shows within two seconds (C34)")
 		require.NotEqual(t, tag, a.header.Get("ETag"))
 	}
 	require.Eventually(t, func() bool {
-		return want[client.Sale](t, http.StatusOK, w.call(t, nobody, http.MethodGet, "/v1/sales/drop", "")).Items[0].Left == 3
+		return want[client.Sale](t, http.StatusOK, w.call(t, nobody, "GET /v1/sales/drop", "")).Items[0].Left == 3
 	}, 2*time.Second, 10*time.Millisecond)
-	w.call(t, nobody, http.MethodGet, "/v1/sales/DROP", "").requireCode(t, http.StatusNotFound, "sale_not_found")
-	w.call(t, nobody, http.MethodGet, "/v1/sales/drop%20", "").requireCode(t, http.StatusNotFound, "sale_not_found")
+	w.call(t, nobody, "GET /v1/sales/DROP", "").requireCode(t, http.StatusNotFound, "sale_not_found")
+	w.call(t, nobody, "GET /v1/sales/drop%20", "").requireCode(t, http.StatusNotFound, "sale_not_found")
 }
 
 // The status follows the clock though nobody touches the sale.
@@ -55,14 +55,14 @@ func TestPageFollowsTheClock(t *testing.T) {
 	w := newWorld(t)
 	w.openSale(t, "drop", 5, func(n *client.NewSale) { n.StartsAt = "2026-11-27T10:00:00Z" })
 	status := func() string {
-		return want[client.Sale](t, http.StatusOK, w.call(t, nobody, http.MethodGet, "/v1/sales/drop", "")).Status
+		return want[client.Sale](t, http.StatusOK, w.call(t, nobody, "GET /v1/sales/drop", "")).Status
 	}
 	require.Equal(t, "scheduled", status())
 	w.store.Advance(time.Hour)
 	require.Eventually(t, func() bool { return status() == "live" }, 2*time.Second, 10*time.Millisecond)
 	w.store.Advance(10 * time.Hour)
 	require.Eventually(t, func() bool { return status() == "ended" }, 2*time.Second, 10*time.Millisecond)
-	list := want[client.Page[client.Sale]](t, http.StatusOK, w.call(t, nobody, http.MethodGet, "/v1/sales", ""))
+	list := want[client.Page[client.Sale]](t, http.StatusOK, w.call(t, nobody, "GET /v1/sales", ""))
 	require.Equal(t, "ended", list.Data[0].Status)
 }
 
@@ -71,33 +71,33 @@ func TestCORS(t *testing.T) {
 	const shop = "https://shop.example"
 	w := buildWorld(t, settings{options: httpapi.Options{Origins: []string{shop, "http://localhost:5173"}}})
 	w.openSale(t, "drop", 5)
-	a := w.call(t, nobody, http.MethodGet, "/v1/sales", "", "Origin", shop)
+	a := w.call(t, nobody, "GET /v1/sales", "", "Origin", shop)
 	require.Equal(t, shop, a.header.Get("Access-Control-Allow-Origin"))
 	require.Contains(t, a.header.Get("Access-Control-Expose-Headers"), "Doorbuster-Time")
 	require.Empty(t, a.header.Get("Access-Control-Allow-Credentials"))
 	require.Equal(t, "Origin", a.header.Get("Vary"))
-	refused := w.call(t, nobody, http.MethodGet, "/v1/orders", "", "Origin", shop)
+	refused := w.call(t, nobody, "GET /v1/orders", "", "Origin", shop)
 	require.Equal(t, http.StatusUnauthorized, refused.status)
 	require.Equal(t, shop, refused.header.Get("Access-Control-Allow-Origin"), "a page must be able to read errors too")
 
 	for _, origin := range []string{"https://shop.example.evil", "https://evil.example", "http://shop.example", "https://SHOP.example", "null", "*"} {
-		a = w.call(t, nobody, http.MethodGet, "/v1/sales", "", "Origin", origin)
+		a = w.call(t, nobody, "GET /v1/sales", "", "Origin", origin)
 		require.Empty(t, a.header.Get("Access-Control-Allow-Origin"), origin)
 		require.Equal(t, "Origin", a.header.Get("Vary"))
-		a = w.call(t, nobody, http.MethodOptions, "/v1/sales/drop/orders", "", "Origin", origin, "Access-Control-Request-Method", "POST")
+		a = w.call(t, nobody, "OPTIONS /v1/sales/drop/orders", "", "Origin", origin, "Access-Control-Request-Method", "POST")
 		require.Empty(t, a.header.Get("Access-Control-Allow-Methods"), origin)
 	}
-	a = w.call(t, nobody, http.MethodOptions, "/v1/sales/drop/orders", "", "Origin", shop, "Access-Control-Request-Method", "POST")
+	a = w.call(t, nobody, "OPTIONS /v1/sales/drop/orders", "", "Origin", shop, "Access-Control-Request-Method", "POST")
 	require.Equal(t, http.StatusNoContent, a.status)
 	require.Equal(t, "POST", a.header.Get("Access-Control-Allow-Methods"))
 	require.Contains(t, a.header.Get("Access-Control-Allow-Headers"), "Idempotency-Key")
 	require.Equal(t, "600", a.header.Get("Access-Control-Max-Age"))
 
 	closed := newWorld(t)
-	a = closed.call(t, nobody, http.MethodGet, "/v1/sales", "", "Origin", shop)
+	a = closed.call(t, nobody, "GET /v1/sales", "", "Origin", shop)
 	require.Empty(t, a.header.Get("Access-Control-Allow-Origin"))
 	open := buildWorld(t, settings{options: httpapi.Options{Origins: []string{"*"}}})
-	a = open.call(t, nobody, http.MethodGet, "/v1/sales", "", "Origin", "https://anybody.example")
+	a = open.call(t, nobody, "GET /v1/sales", "", "Origin", "https://anybody.example")
 	require.Equal(t, "*", a.header.Get("Access-Control-Allow-Origin"))
 	require.Empty(t, a.header.Get("Access-Control-Allow-Credentials"))
 }
@@ -110,8 +110,11 @@ func TestOptionsRefused(t *testing.T) {
 	require.Error(t, err)
 	deps = w.deps
 	for _, o := range []httpapi.Options{
-		{Origins: []string{"shop.example"}}, {Origins: []string{"https://shop.example/"}}, {Origins: []string{"https://"}},
-		{TrustedProxies: []string{"proxy"}}, {TrustedProxies: []string{"10.0.0.0/33"}},
+		{Origins: []string{"shop.example"}},
+		{Origins: []string{"https://shop.example/"}},
+		{Origins: []string{"https://"}},
+		{TrustedProxies: []string{"proxy"}},
+		{TrustedProxies: []string{"10.0.0.0/33"}},
 	} {
 		_, err := httpapi.New(deps, o)
 		require.Error(t, err, "%+v", o)

@@ -72,19 +72,19 @@ type spec struct {
 
 const specURL = "https://doorbuster.invalid/openapi.json"
 
-func loadSpec(t testing.TB) *spec {
-	t.Helper()
+func loadSpec(tb testing.TB) *spec {
+	tb.Helper()
 	text, err := os.ReadFile("openapi.yaml")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	raw, err := yaml.YAMLToJSON(text)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	s := &spec{compiler: jsonschema.NewCompiler(), schemas: make(map[string]*jsonschema.Schema), covered: make(map[string]map[int]bool)}
-	require.NoError(t, json.Unmarshal(raw, &s.document))
+	require.NoError(tb, json.Unmarshal(raw, &s.document))
 	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	s.compiler.DefaultDraft(jsonschema.Draft2020)
 	s.compiler.AssertFormat()
-	require.NoError(t, s.compiler.AddResource(specURL, parsed))
+	require.NoError(tb, s.compiler.AddResource(specURL, parsed))
 	return s
 }
 
@@ -193,9 +193,9 @@ func (s *spec) checkBody(id string, documented response, r *http.Request, h http
 func (s *spec) checkHeaders(documented response, h http.Header) error {
 	for name, want := range documented.Headers {
 		if want.Ref != "" {
-			name := want.Ref[strings.LastIndex(want.Ref, "/")+1:]
-			want = s.Components.Headers[name]
-			want.Ref = "#/components/headers/" + name + "/schema"
+			component := want.Ref[strings.LastIndex(want.Ref, "/")+1:]
+			want = s.Components.Headers[component]
+			want.Ref = "#/components/headers/" + component + "/schema"
 		}
 		values := h.Values(name)
 		if len(values) == 0 {
@@ -316,7 +316,7 @@ func TestRoutesAndDocumentAgree(t *testing.T) {
 func TestDocumentIsServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.call(t, nobody, http.MethodGet, "/openapi.yaml", "")
+	a := w.call(t, nobody, "GET /openapi.yaml", "")
 	require.Equal(t, http.StatusOK, a.status)
 	want, err := os.ReadFile("openapi.yaml")
 	require.NoError(t, err)

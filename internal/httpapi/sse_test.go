@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,10 +35,10 @@ func (w *world) listen(t *testing.T, who, slug string, headers ...string) *liste
 	if who != nobody {
 		r.Header.Set("Authorization", who)
 	}
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+	for pair := range slices.Chunk(headers, 2) {
+		r.Header.Set(pair[0], pair[1])
 	}
-	resp, err := w.http.Do(r)
+	resp, err := w.http.Do(r) //nolint:bodyclose // close does it
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
@@ -74,7 +75,8 @@ func (l *listening) close() { _ = l.resp.Body.Close() }
 // next returns the next message of this kind.
 func (l *listening) next(t *testing.T, kind string) sseMessage {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
 	for {
 		select {
 		case m, open := <-l.messages:
@@ -82,7 +84,7 @@ func (l *listening) next(t *testing.T, kind string) sseMessage {
 			if m.event == kind {
 				return m
 			}
-		case <-deadline:
+		case <-deadline.C:
 			t.Fatalf("no %s came", kind)
 		}
 	}
@@ -90,14 +92,15 @@ func (l *listening) next(t *testing.T, kind string) sseMessage {
 
 func (l *listening) ends(t *testing.T) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
 	for {
 		select {
 		case _, open := <-l.messages:
 			if !open {
 				return
 			}
-		case <-deadline:
+		case <-deadline.C:
 			t.Fatal("the stream goes on")
 		}
 	}
@@ -120,15 +123,15 @@ func TestStreamOfASale(t *testing.T) {
 	want[client.Order](t, http.StatusCreated, w.buy(t, buyer(t, "u1"), "drop", "k", one))
 	w.sse(t, l.next(t, "sale"), &s)
 	require.EqualValues(t, 4, s.Items[0].Left)
-	want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, http.MethodPost, office+"/drop/pause", ""))
+	want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, "POST "+office+"/drop/pause", ""))
 	w.sse(t, l.next(t, "sale"), &s)
 	require.Equal(t, "paused", s.Status)
-	want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, http.MethodPost, office+"/drop/close", ""))
-	want[client.Order](t, http.StatusOK, w.call(t, w.admin, http.MethodPost, "/v1/admin/orders/"+
-		want[client.Page[client.Order]](t, http.StatusOK, w.call(t, w.admin, http.MethodGet, "/v1/admin/orders", "")).Data[0].ID+"/cancel", ""))
-	require.Equal(t, http.StatusNoContent, w.call(t, w.admin, http.MethodDelete, office+"/drop", "", "If-Match", "*").status)
+	want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, "POST "+office+"/drop/close", ""))
+	want[client.Order](t, http.StatusOK, w.call(t, w.admin, "POST /v1/admin/orders/"+
+		want[client.Page[client.Order]](t, http.StatusOK, w.call(t, w.admin, "GET /v1/admin/orders", "")).Data[0].ID+"/cancel", ""))
+	require.Equal(t, http.StatusNoContent, w.call(t, w.admin, "DELETE "+office+"/drop", "", "If-Match", "*").status)
 	l.ends(t) // with the sale
-	w.call(t, nobody, http.MethodGet, "/v1/sales/drop/events", "").requireCode(t, http.StatusNotFound, "sale_not_found")
+	w.call(t, nobody, "GET /v1/sales/drop/events", "").requireCode(t, http.StatusNotFound, "sale_not_found")
 }
 
 func TestStreamOfABuyer(t *testing.T) {
@@ -151,9 +154,9 @@ func TestStreamOfABuyer(t *testing.T) {
 	l.close()
 
 	// While the stream is away one order is paid, the other cancelled; others buy.
-	want[client.PaymentResult](t, http.StatusOK, w.call(t, w.shop, http.MethodPost, "/v1/orders/"+first.ID+"/payments", `{"payment_id":"p1","status":"succeeded","amount":1000,"currency":"EUR"}`))
+	want[client.PaymentResult](t, http.StatusOK, w.call(t, w.shop, "POST /v1/orders/"+first.ID+"/payments", `{"payment_id":"p1","status":"succeeded","amount":1000,"currency":"EUR"}`))
 	want[client.Order](t, http.StatusCreated, w.buy(t, buyer(t, "u3"), "drop", "k1", one))
-	want[client.Order](t, http.StatusOK, w.call(t, u1, http.MethodPost, "/v1/orders/"+second.ID+"/cancel", ""))
+	want[client.Order](t, http.StatusOK, w.call(t, u1, "POST /v1/orders/"+second.ID+"/cancel", ""))
 
 	back := w.listen(t, u1, "drop", "Last-Event-ID", m.id)
 	states := map[string]string{}
@@ -172,8 +175,8 @@ func TestStreamOfABuyer(t *testing.T) {
 	for range 2 {
 		w.sse(t, reset.next(t, "order"), &o)
 	}
-	w.call(t, w.shop, http.MethodGet, "/v1/sales/drop/events", "").requireCode(t, http.StatusForbidden, "forbidden")
-	w.call(t, u1+"x", http.MethodGet, "/v1/sales/drop/events", "").requireCode(t, http.StatusUnauthorized, "unauthenticated")
+	w.call(t, w.shop, "GET /v1/sales/drop/events", "").requireCode(t, http.StatusForbidden, "forbidden")
+	w.call(t, u1+"x", "GET /v1/sales/drop/events", "").requireCode(t, http.StatusUnauthorized, "unauthenticated")
 }
 
 func TestStreamEndsWithTheToken(t *testing.T) {
@@ -210,7 +213,7 @@ func TestStreamCaps(t *testing.T) {
 	w.openSale(t, "drop", 5)
 	from := func(ip string) []string { return []string{"X-Forwarded-For", ip} }
 	try := func(who, ip string) answer {
-		return w.call(t, who, http.MethodGet, "/v1/sales/drop/events", "", from(ip)...)
+		return w.call(t, who, "GET /v1/sales/drop/events", "", from(ip)...)
 	}
 	u1 := buyer(t, "u1")
 	first := w.listen(t, u1, "drop", from("192.0.2.1")...)
@@ -230,7 +233,7 @@ func TestStreamCaps(t *testing.T) {
 
 func (w *world) streams(t *testing.T) int {
 	t.Helper()
-	return want[client.Stats](t, http.StatusOK, w.call(t, w.admin, http.MethodGet, "/v1/admin/stats", "")).Streams
+	return want[client.Stats](t, http.StatusOK, w.call(t, w.admin, "GET /v1/admin/stats", "")).Streams
 }
 
 // pipes is a listener of connections without buffers: what is not read blocks
@@ -284,5 +287,5 @@ func TestStreamsEndAtShutdown(t *testing.T) {
 	w.feed.Close()
 	anonymous.ends(t)
 	own.ends(t)
-	w.call(t, nobody, http.MethodGet, "/v1/sales/drop/events", "").requireCode(t, http.StatusServiceUnavailable, "unavailable")
+	w.call(t, nobody, "GET /v1/sales/drop/events", "").requireCode(t, http.StatusServiceUnavailable, "unavailable")
 }

@@ -65,11 +65,11 @@ func TestClassesDoNotStarveEachOther(t *testing.T) {
 		a.requireCode(t, http.StatusServiceUnavailable, "busy")
 		require.Regexp(t, "^[1-9]$", a.header.Get("Retry-After"))
 	}
-	require.Equal(t, http.StatusOK, w.call(t, nobody, http.MethodGet, "/v1/sales/drop", "").status)
-	require.Equal(t, http.StatusOK, w.call(t, buyer(t, "u1"), http.MethodGet, "/v1/orders", "").status)
-	w.call(t, w.shop, http.MethodPost, "/v1/orders/ord_aaaaaaaaaaaaaaaaaaaaaaaaae/payments", `{"payment_id":"p","status":"succeeded","amount":1,"currency":"EUR"}`).
+	require.Equal(t, http.StatusOK, w.call(t, nobody, "GET /v1/sales/drop", "").status)
+	require.Equal(t, http.StatusOK, w.call(t, buyer(t, "u1"), "GET /v1/orders", "").status)
+	w.call(t, w.shop, "POST /v1/orders/ord_aaaaaaaaaaaaaaaaaaaaaaaaae/payments", `{"payment_id":"p","status":"succeeded","amount":1,"currency":"EUR"}`).
 		requireCode(t, http.StatusNotFound, "order_not_found")
-	stats := want[client.Stats](t, http.StatusOK, w.call(t, w.admin, http.MethodGet, "/v1/admin/stats", ""))
+	stats := want[client.Stats](t, http.StatusOK, w.call(t, w.admin, "GET /v1/admin/stats", ""))
 	require.Equal(t, client.ClassLoad{InFlight: 4, Waiting: 4}, stats.Classes.Buy)
 	close(s.release)
 	wg.Wait()
@@ -87,9 +87,9 @@ func TestEachClassIsBounded(t *testing.T) {
 	id := want[client.Order](t, http.StatusCreated, w.buy(t, u1, "drop", "k", one)).ID
 	calls := map[string]func() answer{
 		"buy":   func() answer { return w.buy(t, u1, "drop", "k", one) },
-		"read":  func() answer { return w.call(t, nobody, http.MethodGet, "/v1/sales/drop", "") },
-		"pay":   func() answer { return w.call(t, u1, http.MethodPost, "/v1/orders/"+id+"/cancel", "") },
-		"admin": func() answer { return w.call(t, w.admin, http.MethodGet, office, "") },
+		"read":  func() answer { return w.call(t, nobody, "GET /v1/sales/drop", "") },
+		"pay":   func() answer { return w.call(t, u1, "POST /v1/orders/"+id+"/cancel", "") },
+		"admin": func() answer { return w.call(t, w.admin, "GET "+office, "") },
 	}
 	for full := range calls {
 		leave := w.api.Occupy(full)
@@ -116,7 +116,13 @@ func TestOutage(t *testing.T) {
 	u1 := buyer(t, "u1")
 	id := want[client.Order](t, http.StatusCreated, w.buy(t, u1, "drop", "k", one)).ID
 	require.NoError(t, w.store.Close())
+	key := "Bearer dbk_" + strings.Repeat("a", 16) + "_" + strings.Repeat("a", 52)
 	calls := []struct{ who, method, path, body string }{
+		{key, "GET", "/v1/admin/sales", ""},
+		{key, "GET", "/v1/admin/sales/drop", ""},
+		{key, "GET", "/v1/admin/orders", ""},
+		{key, "GET", "/v1/admin/stats", ""},
+		{key, "GET", "/v1/refunds", ""},
 		{u1, "POST", "/v1/sales/drop/orders", one},
 		{u1, "POST", "/v1/sales/unknown/orders", one},
 		{u1, "GET", "/v1/orders", ""},
@@ -125,12 +131,8 @@ func TestOutage(t *testing.T) {
 		{u1, "GET", "/v1/sales/drop/events", ""},
 		{nobody, "GET", "/v1/sales/unknown", ""},
 	}
-	text := "Bearer dbk_" + strings.Repeat("a", 16) + "_" + strings.Repeat("a", 52)
-	for _, path := range []string{"/v1/admin/sales", "/v1/admin/sales/drop", "/v1/admin/orders", "/v1/refunds", "/v1/admin/stats"} {
-		calls = append(calls, struct{ who, method, path, body string }{text, "GET", path, ""})
-	}
 	for _, c := range calls {
-		a := w.call(t, c.who, c.method, c.path, c.body, "Idempotency-Key", "k2")
+		a := w.call(t, c.who, c.method+" "+c.path, c.body, "Idempotency-Key", "k2")
 		a.requireCode(t, http.StatusServiceUnavailable, "unavailable")
 		require.NotEmpty(t, a.header.Get("Retry-After"))
 		require.NotContains(t, string(a.body), "ledgertest")
@@ -141,16 +143,16 @@ func TestOutage(t *testing.T) {
 func TestPanicIsAnswered(t *testing.T) {
 	t.Parallel()
 	w := buildWorld(t, settings{audit: func(context.Context, string) ([]byte, error) { panic("boom") }})
-	a := w.call(t, w.admin, http.MethodPost, office+"/drop/audit", "", "X-Request-Id", "the-one")
+	a := w.call(t, w.admin, "POST "+office+"/drop/audit", "", "X-Request-Id", "the-one")
 	a.requireCode(t, http.StatusServiceUnavailable, "unavailable")
 	require.NotContains(t, string(a.body), "boom")
 	log := w.log.String()
 	require.Contains(t, log, "panic=boom")
 	require.Contains(t, log, "request=the-one")
 	require.Contains(t, log, "trouble_test.go")
-	require.Equal(t, http.StatusOK, w.call(t, w.admin, http.MethodGet, office, "").status, "its place was given back")
+	require.Equal(t, http.StatusOK, w.call(t, w.admin, "GET "+office, "").status, "its place was given back")
 	for range 40 { // more than the class has places
-		w.call(t, w.admin, http.MethodPost, office+"/drop/audit", "").requireCode(t, http.StatusServiceUnavailable, "unavailable")
+		w.call(t, w.admin, "POST "+office+"/drop/audit", "").requireCode(t, http.StatusServiceUnavailable, "unavailable")
 	}
 	require.Contains(t, w.metrics(t), "doorbuster_http_panics_total 41\n")
 }
@@ -161,8 +163,10 @@ func TestShutdownAnswersWhatItAccepted(t *testing.T) {
 	s := newStuck()
 	w := buildWorld(t, settings{ledger: s.over})
 	w.openSale(t, "drop", 100)
-	answers := make(chan answer, 1)
-	go func() { answers <- w.buy(t, buyer(t, "u1"), "drop", "k", one) }()
+	u1 := buyer(t, "u1")
+	var a answer
+	var buying sync.WaitGroup
+	buying.Go(func() { a = w.buy(t, u1, "drop", "k", one) })
 	<-s.entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.server.Config.Shutdown(t.Context()) }()
@@ -174,7 +178,8 @@ func TestShutdownAnswersWhatItAccepted(t *testing.T) {
 		return err != nil
 	}, 5*time.Second, time.Millisecond)
 	close(s.release)
-	require.Equal(t, http.StatusCreated, (<-answers).status)
+	buying.Wait()
+	require.Equal(t, http.StatusCreated, a.status)
 	require.NoError(t, <-stopped)
 }
 
@@ -270,7 +275,7 @@ func TestOps(t *testing.T) {
 	status, body = w.opsGet(t, w.api, "/debug/pprof/goroutine?debug=1", nobody)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "goroutine profile")
-	require.Equal(t, http.StatusNotFound, w.call(t, nobody, http.MethodGet, "/metrics", "").status, "not on the public listener")
+	require.Equal(t, http.StatusNotFound, w.call(t, nobody, "GET /metrics", "").status, "not on the public listener")
 
 	guarded, err := httpapi.New(w.fresh(), httpapi.Options{OpsKeys: true})
 	require.NoError(t, err)
@@ -290,12 +295,12 @@ func TestRevokedKey(t *testing.T) {
 	w := newWorld(t)
 	keys, err := w.book.ListAPIKeys(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, w.call(t, w.shop, http.MethodGet, "/v1/refunds", "").status)
+	require.Equal(t, http.StatusOK, w.call(t, w.shop, "GET /v1/refunds", "").status)
 	for _, k := range keys {
 		require.NoError(t, w.book.RevokeAPIKey(t.Context(), k.ID))
 	}
 	require.Eventually(t, func() bool {
-		return w.call(t, w.shop, http.MethodGet, "/v1/refunds", "").status == http.StatusUnauthorized
+		return w.call(t, w.shop, "GET /v1/refunds", "").status == http.StatusUnauthorized
 	},
 		2*time.Second, 20*time.Millisecond, "a revocation takes effect within two seconds")
 }

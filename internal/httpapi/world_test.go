@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -63,6 +64,13 @@ type settings struct {
 	server  func(*http.Server)
 	audit   func(context.Context, string) ([]byte, error)
 	ready   func(context.Context) error
+	engine  engine.Options
+	level   slog.Level // of the log; debug unless set
+}
+
+// asServed is the world as a server runs it, for benchmarks.
+func asServed() settings {
+	return settings{engine: engine.Options{Refresh: time.Second}, level: slog.LevelInfo}
 }
 
 // logBook keeps what was logged.
@@ -83,17 +91,21 @@ func (l *logBook) String() string {
 	return l.text.String()
 }
 
-func newWorld(t testing.TB) *world { t.Helper(); return buildWorld(t, settings{}) }
+func newWorld(tb testing.TB) *world { tb.Helper(); return buildWorld(tb, settings{}) }
 
-func buildWorld(t testing.TB, s settings) *world {
-	t.Helper()
-	w := &world{store: ledgertest.NewMemStore(), spec: loadSpec(t), log: &logBook{}}
+func buildWorld(tb testing.TB, s settings) *world {
+	tb.Helper()
+	w := &world{store: ledgertest.NewMemStore(), spec: loadSpec(tb), log: &logBook{}}
 	w.book = ledger.New(w.store)
 	var l ledger.Ledger = w.book
 	if s.ledger != nil {
 		l = s.ledger(l)
 	}
-	w.engine = engine.New(l, engine.Options{Clock: time.Now, Refresh: time.Millisecond})
+	s.engine.Clock = time.Now
+	if s.engine.Refresh == 0 {
+		s.engine.Refresh, s.level = time.Millisecond, slog.LevelDebug
+	}
+	w.engine = engine.New(l, s.engine)
 	w.feed = event.NewFeed(l, event.Options{})
 	feedCtx, stop := context.WithCancel(context.Background()) //nolint:usetesting // ends after the server
 	fed := make(chan struct{})
@@ -102,11 +114,11 @@ func buildWorld(t testing.TB, s settings) *world {
 		_ = w.feed.Run(feedCtx)
 	}()
 	key, err := auth.SecretKey("", jwtSecret())
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	tokens, err := auth.NewVerifier(auth.VerifierOptions{Keys: []auth.Key{key}, Issuer: issuer, Audience: audience, Now: time.Now})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	ring, err := auth.NewKeyRing(l)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	who := auth.New(tokens, ring)
 	registry := prometheus.NewRegistry()
 	if s.audit == nil {
@@ -117,10 +129,10 @@ func buildWorld(t testing.TB, s settings) *world {
 	}
 	w.deps = httpapi.Deps{
 		Engine: w.engine, Feed: w.feed, Auth: who, Metrics: obs.New(registry, "test"), Gatherer: registry,
-		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Audit: s.audit, Ready: s.ready,
+		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: s.level})), Audit: s.audit, Ready: s.ready,
 	}
 	w.api, err = httpapi.New(w.deps, s.options)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	w.server = httptest.NewUnstartedServer(w.api.Public())
 	w.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	if s.server != nil {
@@ -129,11 +141,11 @@ func buildWorld(t testing.TB, s settings) *world {
 	w.server.Start()
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	w.http = &http.Client{
-		Transport:     &checked{t: t, spec: w.spec, next: transport},
+		Transport:     &checked{t: tb, spec: w.spec, next: transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	w.shop, w.admin, w.ops = w.key(t, "shop"), w.key(t, "admin"), w.key(t, "ops")
-	t.Cleanup(func() {
+	w.shop, w.admin, w.ops = w.key(tb, "shop"), w.key(tb, "admin"), w.key(tb, "ops")
+	tb.Cleanup(func() {
 		w.feed.Close()
 		transport.CloseIdleConnections()
 		w.server.Close()
@@ -158,24 +170,24 @@ func (w *world) recount(ctx context.Context, slug string) ([]byte, error) {
 }
 
 // key returns the credentials of a new API key.
-func (w *world) key(t testing.TB, scopes ...string) string {
-	t.Helper()
+func (w *world) key(tb testing.TB, scopes ...string) string {
+	tb.Helper()
 	record, text, err := auth.NewAPIKey("test", scopes)
-	require.NoError(t, err)
-	require.NoError(t, w.book.PutAPIKey(t.Context(), record))
+	require.NoError(tb, err)
+	require.NoError(tb, w.book.PutAPIKey(tb.Context(), record))
 	return "Bearer " + text
 }
 
 // buyer returns the credentials of a buyer.
-func buyer(t testing.TB, user string) string {
-	t.Helper()
-	return token(t, auth.Claims{User: user, Issuer: issuer, Audience: audience, IssuedAt: time.Now(), Expires: time.Now().Add(time.Hour)})
+func buyer(tb testing.TB, user string) string {
+	tb.Helper()
+	return token(tb, auth.Claims{User: user, Issuer: issuer, Audience: audience, IssuedAt: time.Now(), Expires: time.Now().Add(time.Hour)})
 }
 
-func token(t testing.TB, c auth.Claims) string {
-	t.Helper()
+func token(tb testing.TB, c auth.Claims) string {
+	tb.Helper()
 	text, err := auth.Mint(jwtSecret(), c)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return "Bearer " + text
 }
 
@@ -186,66 +198,68 @@ type answer struct {
 	body   []byte
 }
 
-func (a answer) problem(t testing.TB) client.Problem {
-	t.Helper()
-	return read[client.Problem](t, a)
+func (a answer) problem(tb testing.TB) client.Problem {
+	tb.Helper()
+	return read[client.Problem](tb, a)
 }
 
 // requireCode fails unless the answer is this problem.
-func (a answer) requireCode(t testing.TB, status int, code string) client.Problem {
-	t.Helper()
-	require.Equal(t, status, a.status, "%s", a.body)
-	p := a.problem(t)
-	require.Equal(t, code, p.Code, "%s", a.body)
+func (a answer) requireCode(tb testing.TB, status int, code string) client.Problem {
+	tb.Helper()
+	require.Equal(tb, status, a.status, "%s", a.body)
+	p := a.problem(tb)
+	require.Equal(tb, code, p.Code, "%s", a.body)
 	return p
 }
 
-func read[T any](t testing.TB, a answer) T {
-	t.Helper()
+func read[T any](tb testing.TB, a answer) T {
+	tb.Helper()
 	var v T
-	require.NoError(t, json.Unmarshal(a.body, &v), "%s", a.body)
+	require.NoError(tb, json.Unmarshal(a.body, &v), "%s", a.body)
 	return v
 }
 
-// call sends a request. headers are pairs of name and value.
-func (w *world) call(t testing.TB, who, method, path, body string, headers ...string) answer {
-	t.Helper()
+// call sends a request. line is method and path, headers are pairs of name and
+// value.
+func (w *world) call(tb testing.TB, who, line, body string, headers ...string) answer {
+	tb.Helper()
 	var content io.Reader = http.NoBody
 	if body != "" {
 		content = strings.NewReader(body)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, w.server.URL+path, content)
-	require.NoError(t, err)
+	method, path, _ := strings.Cut(line, " ")
+	r, err := http.NewRequestWithContext(tb.Context(), method, w.server.URL+path, content)
+	require.NoError(tb, err)
 	if who != nobody {
 		r.Header.Set("Authorization", who)
 	}
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	for i := 0; i < len(headers); i += 2 {
-		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
-		if headers[i] == "Content-Type" {
-			r.Header["Content-Type"] = []string{headers[i+1]}
+	for pair := range slices.Chunk(headers, 2) {
+		if pair[0] == "Content-Type" {
+			r.Header.Del(pair[0])
 		}
+		r.Header[pair[0]] = append(r.Header[pair[0]], pair[1])
 	}
 	resp, err := w.http.Do(r)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return answer{status: resp.StatusCode, header: resp.Header, body: raw}
 }
 
 // get, post and the like are calls whose success is expected.
-func want[T any](t testing.TB, status int, a answer) T {
-	t.Helper()
-	require.Equal(t, status, a.status, "%s", a.body)
-	return read[T](t, a)
+func want[T any](tb testing.TB, status int, a answer) T {
+	tb.Helper()
+	require.Equal(tb, status, a.status, "%s", a.body)
+	return read[T](tb, a)
 }
 
 // openSale creates and publishes a sale of one item, live in the world's time.
-func (w *world) openSale(t testing.TB, slug string, stock int64, change ...func(*client.NewSale)) client.AdminSale {
-	t.Helper()
+func (w *world) openSale(tb testing.TB, slug string, stock int64, change ...func(*client.NewSale)) client.AdminSale {
+	tb.Helper()
 	n := client.NewSale{
 		ID: slug, Title: "Test", StartsAt: "2026-11-27T08:00:00Z", EndsAt: "2026-11-27T20:00:00Z", PerUserLimit: 2, Currency: "EUR",
 		Items: []client.NewItem{{SKU: "unit", Price: 1000, Stock: stock}},
@@ -254,29 +268,29 @@ func (w *world) openSale(t testing.TB, slug string, stock int64, change ...func(
 		c(&n)
 	}
 	body, err := json.Marshal(n)
-	require.NoError(t, err)
-	want[client.AdminSale](t, http.StatusCreated, w.call(t, w.admin, http.MethodPost, "/v1/admin/sales", string(body)))
-	return want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, http.MethodPost, "/v1/admin/sales/"+slug+"/publish", ""))
+	require.NoError(tb, err)
+	want[client.AdminSale](tb, http.StatusCreated, w.call(tb, w.admin, "POST /v1/admin/sales", string(body)))
+	return want[client.AdminSale](tb, http.StatusOK, w.call(tb, w.admin, "POST /v1/admin/sales/"+slug+"/publish", ""))
 }
 
-func (w *world) buy(t testing.TB, who, slug, key, body string) answer {
-	t.Helper()
-	return w.call(t, who, http.MethodPost, "/v1/sales/"+slug+"/orders", body, "Idempotency-Key", key)
+func (w *world) buy(tb testing.TB, who, slug, key, body string) answer {
+	tb.Helper()
+	return w.call(tb, who, "POST /v1/sales/"+slug+"/orders", body, "Idempotency-Key", key)
 }
 
 // left returns the stock of a sale that nobody holds, by the ledger itself.
-func (w *world) left(t testing.TB, slug string) int64 {
-	t.Helper()
-	s, err := w.book.Sale(t.Context(), slug)
-	require.NoError(t, err)
+func (w *world) left(tb testing.TB, slug string) int64 {
+	tb.Helper()
+	s, err := w.book.Sale(tb.Context(), slug)
+	require.NoError(tb, err)
 	return s.Items[0].Left()
 }
 
 // opsGet asks the ops handler of an API.
-func (w *world) opsGet(t testing.TB, a *httpapi.API, path, who string) (int, string) {
-	t.Helper()
+func (w *world) opsGet(tb testing.TB, a *httpapi.API, path, who string) (int, string) {
+	tb.Helper()
 	rec := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
+	r := httptest.NewRequestWithContext(tb.Context(), http.MethodGet, path, http.NoBody)
 	if who != nobody {
 		r.Header.Set("Authorization", who)
 	}
@@ -284,10 +298,10 @@ func (w *world) opsGet(t testing.TB, a *httpapi.API, path, who string) (int, str
 	return rec.Code, rec.Body.String()
 }
 
-func (w *world) metrics(t testing.TB) string {
-	t.Helper()
-	status, text := w.opsGet(t, w.api, "/metrics", nobody)
-	require.Equal(t, http.StatusOK, status)
+func (w *world) metrics(tb testing.TB) string {
+	tb.Helper()
+	status, text := w.opsGet(tb, w.api, "/metrics", nobody)
+	require.Equal(tb, http.StatusOK, status)
 	return text
 }
 
@@ -300,10 +314,10 @@ func (w *world) fresh() httpapi.Deps {
 }
 
 // plain calls past the checks and returns the status.
-func (w *world) plain(t testing.TB, method, path, who string) int {
-	t.Helper()
+func (w *world) plain(tb testing.TB, method, path, who string) int {
+	tb.Helper()
 	rec := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+	r := httptest.NewRequestWithContext(tb.Context(), method, path, http.NoBody)
 	r.Header.Set("Authorization", who)
 	w.api.Public().ServeHTTP(rec, r)
 	return rec.Code
