@@ -79,8 +79,8 @@ func (x *exchange) request(a *client.Attempt) (engine.Request, error) {
 		}
 	}
 	if a.ExpectedAmount != nil {
-		if *a.ExpectedAmount < 0 {
-			return r, sale.Invalid("expected_amount", "the amount is negative", "send minor units")
+		if *a.ExpectedAmount < 0 || *a.ExpectedAmount > sale.MaxInteger {
+			return r, sale.Invalid("expected_amount", "the amount is out of range", "send minor units from 0 to 9007199254740991")
 		}
 		if err := sale.CheckCurrency(a.Currency); err != nil {
 			return r, err
