@@ -145,7 +145,9 @@ func (s *shop) ask(e *engine.Engine, user, key string, quantity int64) reply {
 	return reply{d, err}
 }
 
-func (s *shop) try(user, key string, quantity int64) reply { return s.ask(s.Engine, user, key, quantity) }
+func (s *shop) try(user, key string, quantity int64) reply {
+	return s.ask(s.Engine, user, key, quantity)
+}
 
 // buy sends a request that must be decided.
 func (s *shop) buy(user, key string, quantity int64) engine.Decision {

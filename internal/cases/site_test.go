@@ -150,6 +150,8 @@ func (s *site) pay(o client.Order) client.PaymentResult {
 	return paid
 }
 
+func refundToStock() client.RefundRequest { return client.RefundRequest{Restock: true} }
+
 // left returns the units that nobody holds, as the ledger has it.
 func (s *site) left(slug string) int64 {
 	s.t.Helper()
@@ -230,6 +232,18 @@ func (s *site) send(token, method, path, body string, headers ...string) (answer
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
+	return s.exchange(r)
+}
+
+// do sends a request that must be answered.
+func (s *site) do(r *http.Request) answer {
+	s.t.Helper()
+	a, err := s.exchange(r)
+	require.NoError(s.t, err)
+	return a
+}
+
+func (s *site) exchange(r *http.Request) (answer, error) {
 	resp, err := s.http.Do(r)
 	if err != nil {
 		return answer{}, err

@@ -1,0 +1,228 @@
+package cases_test
+
+import (
+	"database/sql"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/ledger/sqliteledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/testenv"
+)
+
+// metric returns the value of a metric of the server.
+func (s *site) metric(metric string) float64 {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.OpsURL+"/metrics", http.NoBody)
+	require.NoError(s.t, err)
+	page := s.do(r)
+	found := regexp.MustCompile(`(?m)^` + metric + ` (\S+)$`).FindStringSubmatch(page.body)
+	require.NotNil(s.t, found, "no metric %s", metric)
+	value, err := strconv.ParseFloat(found[1], 64)
+	require.NoError(s.t, err)
+	return value
+}
+
+// The accident: one order that cannot be released stops the expiry of all others
+// for ever.
+// The right outcome: the others end in the same pass; the bad ones are tried again
+// with longer pauses, and can be seen; once repaired they end too.
+func TestC24SweeperPassesABadOrder(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	const n = 100
+	s.open(drop, n, 1, hold(2))
+	orders := make([]sale.OrderID, n)
+	for i, o := range crowd(n, func(i int) answer {
+		a, _ := s.send(s.AdminKey(), http.MethodPost, "/v1/sales/drop/orders", `{"quantity":1,"on_behalf_of":"`+name("u", i)+`"}`, "Idempotency-Key", "k")
+		return a
+	}) {
+		require.Equal(t, http.StatusCreated, o.status, o.body)
+		id, err := sale.ParseOrderID(strings.TrimPrefix(o.header.Get("Location"), "/v1/orders/"))
+		require.NoError(t, err)
+		orders[i] = id
+	}
+	db := openSQL(t, s.database())
+	alter(t, db, "UPDATE orders SET sku = 'gone' WHERE id = ?", orders[37][:]) // its item is unknown
+	alter(t, db, "UPDATE holders SET live = 0 WHERE user = 'u73'")             // its count would go below zero
+
+	until(t, "the others are released", func() bool { return s.left(drop) == n-2 })
+	until(t, "the bad ones are set aside", func() bool { return s.metric("doorbuster_holds_set_aside") == 2 })
+	until(t, "the log names them", func() bool {
+		return strings.Contains(s.Log(), orders[37].String()) && strings.Contains(s.Log(), orders[73].String())
+	})
+	alter(t, db, "UPDATE orders SET sku = 'unit' WHERE id = ?", orders[37][:])
+	alter(t, db, "UPDATE holders SET live = 1 WHERE user = 'u73'")
+	until(t, "repaired, they are released", func() bool { return s.left(drop) == n })
+	require.Equal(t, int64(n), s.settled(drop).Expired)
+}
+
+// ledgerOf makes a ledger in which n holds of the sale were taken by a process
+// that is gone, at an instant by the clock of then.
+func ledgerOf(t *testing.T, dir string, n int, at time.Time) {
+	t.Helper()
+	then := &clock{}
+	then.set(at)
+	store, err := sqliteledger.Open(t.Context(), sqliteledger.Options{
+		Path: filepath.Join(dir, "doorbuster.db"), Clock: then.now, Migrate: true,
+	})
+	require.NoError(t, err)
+	book := ledger.New(store)
+	_, err = book.CreateSale(t.Context(), sale.Sale{
+		Slug: drop,
+		Rules: sale.Rules{
+			StartsAt: at, EndsAt: at.Add(24 * time.Hour), PerUserLimit: 1, LimitRule: sale.LimitLive, Hold: time.Second, Currency: "EUR",
+		},
+		Items: []sale.Item{{SKU: "unit", Stock: int64(n), Price: price}},
+	})
+	require.NoError(t, err)
+	published, err := book.ChangeSale(t.Context(), drop, 0, sale.Change{Action: sale.ActionPublish})
+	require.NoError(t, err)
+	for from := 0; from < n; from += 500 {
+		batch := ledger.Batch{Sale: published.Number, Epoch: published.Epoch}
+		for i := from; i < min(n, from+500); i++ {
+			user := name("u", i)
+			batch.Attempts = append(batch.Attempts, ledger.Attempt{ID: published.OrderID(user, "k"), User: user, Quantity: 1})
+		}
+		_, err := book.Reserve(t.Context(), batch)
+		require.NoError(t, err)
+	}
+	require.NoError(t, book.Close())
+}
+
+// The accident: the job that should release holds ends without having done so,
+// skips some since its pages move below it, or stops when it is killed.
+// The right outcome: ten thousand holds that are due at once all end, over two
+// kills, while new ones fall due; how far it is behind can be seen.
+func TestC26SweeperFinishesTenThousand(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	dir := t.TempDir()
+	ledgerOf(t, dir, n, time.Now().Add(-time.Hour)) //nolint:forbidigo // the server's clock is the machine's
+	s := siteOn(t, testenv.ServeIn(t, dir, "--set", "holds.sweep_batch=100"))
+	for kill := range 2 {
+		before := s.left(drop)
+		until(t, "the sweeper is in the middle", func() bool { return s.left(drop) > before })
+		_, err := s.buy(name("young", kill), drop, 1) // falls due while the others end
+		require.NoError(t, err)
+		s.crash()
+	}
+	until(t, "all are released", func() bool { return s.left(drop) == n })
+	until(t, "nothing is overdue", func() bool { return s.metric("doorbuster_hold_overdue_seconds") < 2 })
+	require.Zero(t, s.metric("doorbuster_holds_set_aside"))
+	figures := s.settled(drop)
+	require.Equal(t, int64(n+2), figures.Expired)
+}
+
+// The accident: expiry hangs on a signal or on a timer in a process, which is
+// gone when it should come.
+// The right outcome: due times are durable. Holds end soon after a start, whether
+// the server was away for their whole life or they were made by one long gone.
+func TestC27HoldsEndWithoutAnySignal(t *testing.T) {
+	t.Parallel()
+	const n = 50
+	t.Run("away", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t)
+		s.open(drop, n, 1, hold(1))
+		last := s.take("u0", drop, 1)
+		for i := 1; i < n; i++ {
+			last = s.take(name("u", i), drop, 1)
+		}
+		s.Kill()
+		over := time.NewTimer(time.Until(*last.ExpiresAt)) //nolint:forbidigo // the server's clock is the machine's
+		defer over.Stop()
+		<-over.C
+		s.crash()
+		until(t, "all are released", func() bool { return s.left(drop) == n })
+		require.Equal(t, int64(n), s.settled(drop).Expired)
+	})
+	t.Run("long gone", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		ledgerOf(t, dir, n, time.Now().Add(-time.Hour)) //nolint:forbidigo // as above
+		s := siteOn(t, testenv.ServeIn(t, dir))
+		until(t, "all are released", func() bool { return s.left(drop) == n })
+		require.Equal(t, "paid", s.pay(s.take("next", drop, 1)).Outcome)
+		s.settled(drop)
+	})
+}
+
+// The accident: a sale with damaged or impossible rows takes others down with it:
+// lists, reports, sweeper, the start of the server.
+// The right outcome: every other sale lives as if it were not there.
+func TestC62OneBadSaleLeavesTheOthersAlone(t *testing.T) {
+	t.Parallel()
+	for what, damage := range map[string]func(*testing.T, *sql.DB){
+		"oversold": func(t *testing.T, db *sql.DB) {
+			t.Helper()
+			alter(t, db, "UPDATE items SET sold = 99 WHERE sale = 1")
+		},
+		"negative": func(t *testing.T, db *sql.DB) {
+			t.Helper()
+			alter(t, db, "UPDATE items SET stock = -5, sold = -7 WHERE sale = 1")
+		},
+		"no items": func(t *testing.T, db *sql.DB) {
+			t.Helper()
+			alter(t, db, "DELETE FROM items WHERE sale = 1")
+		},
+		"unknown state": func(t *testing.T, db *sql.DB) {
+			t.Helper()
+			alter(t, db, "UPDATE sales SET state = 'odd' WHERE number = 1")
+		},
+		"no journal": func(t *testing.T, db *sql.DB) {
+			t.Helper()
+			alter(t, db, "DELETE FROM journal WHERE sale = 1 AND seq = 1")
+			alter(t, db, "UPDATE sales SET seq = 77 WHERE number = 1")
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.open("x", 5, 1, hold(1))
+			y := s.open("y", 5, 1, hold(1))
+			s.take("due", "x", 1) // falls due in the damaged sale
+			damage(t, openSQL(t, s.database(), "ignore_check_constraints(1)", "foreign_keys(0)"))
+			for range 2 {
+				wholeLife(t, s, y.ID)
+				s.crash() // a start meets the damage too
+			}
+			require.Equal(t, int64(4), s.settled("y").Expired+s.settled("y").Cancelled)
+		})
+	}
+}
+
+// wholeLife takes a sale of five units and holds of a second through all that
+// can happen to it, and leaves it as it was.
+func wholeLife(t *testing.T, s *site, slug string) {
+	t.Helper()
+	user := func(what string) string { return name(what, int(s.keys.Add(1))) }
+	s.take(user("expires"), slug, 1)
+	cancels := user("cancels")
+	_, err := s.as(cancels).Cancel(t.Context(), s.take(cancels, slug, 1).ID)
+	require.NoError(t, err)
+	bought := s.take(user("pays"), slug, 1)
+	require.Equal(t, "paid", s.pay(bought).Outcome)
+	_, err = s.admin().Refund(t.Context(), bought.ID, refundToStock())
+	require.NoError(t, err)
+	until(t, "the hold ends", func() bool { return s.left(slug) == 5 })
+	found, err := s.as("anybody").Sale(t.Context(), slug, "")
+	require.NoError(t, err)
+	require.Equal(t, "live", found.Sale.Status)
+	require.Contains(t, s.call("", http.MethodGet, "/v1/sales", "").body, `"`+slug+`"`)
+	require.Contains(t, s.call(s.AdminKey(), http.MethodGet, "/v1/admin/sales", "").body, `"`+slug+`"`)
+	require.Contains(t, s.call(s.AdminKey(), http.MethodGet, "/v1/admin/stats", "").body, `"`+slug+`"`)
+	orders := s.call(s.AdminKey(), http.MethodGet, "/v1/admin/orders?sale="+slug, "")
+	require.Equal(t, http.StatusOK, orders.status, orders.body)
+	all := s.call(s.AdminKey(), http.MethodGet, "/v1/admin/orders", "")
+	require.Equal(t, http.StatusOK, all.status, all.body)
+	s.settled(slug)
+}
