@@ -10,7 +10,8 @@
 // Inside the process one connection writes and Options.ReadConns read. Writers
 // stand in line, first come first served; a place in the line ends with its
 // context. Since only one transaction writes at a time, LockSale locks by being
-// called at all. Readers never wait for the writer, nor it for them.
+// called at all. Readers never wait for the writer, nor it for them; but as long
+// as a snapshot lasts, the log that it reads grows instead of being used again.
 //
 // # What is durable when
 //

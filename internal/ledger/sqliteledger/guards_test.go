@@ -2,6 +2,7 @@ package sqliteledger_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -93,6 +94,8 @@ func TestGuards(t *testing.T) {
 	for name, spoil := range map[string]func(*ledger.Changes){
 		"journal moved on":             func(c *ledger.Changes) { c.FromSeq-- },
 		"journal not there yet":        func(c *ledger.Changes) { c.FromSeq++ },
+		"journal with a gap":           func(c *ledger.Changes) { shift(c, 5) },
+		"journal written over":         func(c *ledger.Changes) { shift(c, -1) },
 		"row number left out":          func(c *ledger.Changes) { c.Entries[1].Seq++ },
 		"row number twice":             func(c *ledger.Changes) { c.Entries[1].Seq-- },
 		"row of another sale":          func(c *ledger.Changes) { c.Entries[1].Sale++ },
@@ -152,6 +155,33 @@ func TestGuards(t *testing.T) {
 	require.NoError(t, g.write(t, g.change()), "the change itself holds")
 	require.NotEqual(t, before, dump(t, g.w.path))
 	require.ErrorIs(t, g.write(t, g.change()), ledger.ErrConstraint, "but not twice")
+}
+
+// shift moves the rows of a change along the journal, in agreement with itself.
+func shift(c *ledger.Changes, by int) {
+	c.FromSeq += uint64(by) //nolint:gosec // unsigned numbers wrap as they must
+	c.Seq += uint64(by)     //nolint:gosec // as above
+	for i := range c.Entries {
+		c.Entries[i].Seq += uint64(by) //nolint:gosec // as above
+	}
+}
+
+// TestPaymentKeepsItsFirstTime: a notice that becomes another keeps when it
+// came first.
+func TestPaymentKeepsItsFirstTime(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	first, known, err := g.store.Read().Payment(t.Context(), "paid")
+	require.NoError(t, err)
+	require.True(t, known)
+	c := g.change()
+	c.Payments[0].ID, c.Payments[0].At = "paid", first.At.Add(time.Hour)
+	require.NoError(t, g.write(t, c))
+	now, _, err := g.store.Read().Payment(t.Context(), "paid")
+	require.NoError(t, err)
+	require.Equal(t, first.At, now.At)
+	require.Equal(t, sale.PaymentSucceeded, now.Status)
+	require.Equal(t, sale.OutcomeRefundRequired, now.Outcome)
 }
 
 // TestWriteNeedsNoHolder: an order that counts for nothing is found by its

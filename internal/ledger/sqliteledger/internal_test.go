@@ -4,12 +4,17 @@ import (
 	"context"
 	"database/sql"
 	"encoding/hex"
+	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"modernc.org/sqlite"
+
+	"github.com/doorbuster/doorbuster/internal/sqldb"
 )
 
 // TestStatements prepares every statement against the schema and reads how
@@ -74,6 +79,35 @@ func explain(t *testing.T, db *sql.DB, text string, params int) []string {
 	}
 	require.NoError(t, rows.Err())
 	return plan
+}
+
+// TestPragmas: what durability and safety rest on is asked of the connections
+// themselves, since a setting that SQLite does not know is ignored in silence.
+func TestPragmas(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/ledger.db"
+	_, err := Migrate(t.Context(), path)
+	require.NoError(t, err)
+	for dsn, want := range map[string]map[string]string{
+		writerDSN(path): {
+			"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "busy_timeout": "5000", "query_only": "0",
+			"wal_autocheckpoint": "4000", "journal_size_limit": "67108864", "cache_size": "-65536", "ignore_check_constraints": "0",
+		},
+		readerDSN(path): {"journal_mode": "wal", "busy_timeout": "5000", "query_only": "1"},
+	} {
+		c, err := open(t.Context(), dsn, nil)
+		require.NoError(t, err)
+		for name, value := range want {
+			c.statements = map[string]sqldb.Statement{name: {Name: name, Text: "PRAGMA " + name}}
+			require.NoError(t, c.get(t.Context(), variant{name, 1}, nil, func(r *row) error {
+				require.Equal(t, value, fmt.Sprint(r.next()), name)
+				return nil
+			}))
+		}
+		require.NoError(t, c.close())
+	}
+	require.True(t, sqlite.FdatasyncEnabled() || runtime.GOOS != "linux")
+	require.True(t, sqlite.OFDLockingEnabled() || runtime.GOOS != "linux", "reading the file elsewhere in the process must not drop its locks")
 }
 
 // TestPoolLine: who waits longest is served first, and a place in the line ends

@@ -195,5 +195,8 @@ func found(path string) error {
 			Hint: "check ledger.url, or create it with: doorbuster migrate up", Err: err,
 		}
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("sqliteledger: %w", err)
+	}
+	return nil
 }

@@ -30,6 +30,11 @@ func TestReadOnly(t *testing.T) {
 	require.ErrorIs(t, looking.Update(t.Context(), func(ledger.Tx) error { return nil }), sqliteledger.ErrReadOnly)
 
 	take(t, book, s, "ann", "bob")
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(w.path + suffix)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "%q holds the keys of sales", suffix)
+	}
 	require.Equal(t, 2, count(t, looking.Read(), s.Number))
 	require.NoError(t, looking.Snapshot(t.Context(), func(r ledger.Reader) error {
 		take(t, book, s, "cid") // nobody waits for anybody

@@ -47,6 +47,7 @@ func TestContextEndsAtEveryStatement(t *testing.T) {
 		}
 		require.ErrorIs(t, err, context.Canceled, "at %s", names[at-1])
 		require.NotErrorIs(t, err, ledger.ErrConstraint)
+		require.Len(t, names, at, "no statement comes after the end")
 		require.Equal(t, before, dump(t, w.path), "at %s", names[at-1])
 	}
 	require.Greater(t, at, 12, "begin, three reads, three rows in three tables, items, sale, commit")
