@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -93,8 +94,8 @@ func Run(ctx context.Context, cfg config.Config, out Output) error {
 }
 
 func (h *house) undo() {
-	for i := len(h.stop) - 1; i >= 0; i-- {
-		h.stop[i]()
+	for _, stop := range slices.Backward(h.stop) {
+		stop()
 	}
 }
 
@@ -114,7 +115,7 @@ func (h *house) build(ctx context.Context, version string) (err error) {
 		return err
 	}
 	h.onStop("ledger", h.book.Close)
-	if err := h.identify(ctx); err != nil {
+	if err = h.identify(ctx); err != nil {
 		return err
 	}
 	h.batches.Engine = &h.metrics.Engine

@@ -55,9 +55,9 @@ func newHouse(b *testing.B) *house {
 		require.NoError(b, <-ended)
 	})
 	require.Eventually(b, func() bool {
-		raw, err := os.ReadFile(filepath.Join(h.dir, app.APIAddressFile))
+		raw, readErr := os.ReadFile(filepath.Join(h.dir, app.APIAddressFile))
 		h.url = "http://" + strings.TrimSpace(string(raw))
-		return err == nil
+		return readErr == nil
 	}, 30*time.Second, 5*time.Millisecond)
 	key, err := os.ReadFile(filepath.Join(h.dir, app.AdminKeyFile))
 	require.NoError(b, err)
@@ -209,7 +209,7 @@ func BenchmarkFlat(b *testing.B) {
 // send spreads n requests over the connections.
 func send(b *testing.B, wires []*wire, requests [][]byte, n int) {
 	b.Helper()
-	done := make(chan error, len(wires))
+	done := make(chan struct{}, len(wires))
 	for i, w := range wires {
 		go func() {
 			for k := i; k < n; k += len(wires) {
@@ -219,7 +219,7 @@ func send(b *testing.B, wires []*wire, requests [][]byte, n int) {
 					break
 				}
 			}
-			done <- nil
+			done <- struct{}{}
 		}()
 	}
 	for range wires {

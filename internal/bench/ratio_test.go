@@ -34,7 +34,7 @@ func note(format string, args ...any) {
 func sideBySide(ours, baseline func(time.Duration) float64) (fast, slow, factor float64) {
 	ours(turn / 4) // warm up
 	baseline(turn / 4)
-	var a, z, f []float64
+	a, z, f := make([]float64, 0, rounds), make([]float64, 0, rounds), make([]float64, 0, rounds)
 	for range rounds {
 		z = append(z, baseline(turn))
 		a = append(a, ours(turn))

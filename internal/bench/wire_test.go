@@ -59,7 +59,7 @@ func (w *wire) do(request []byte) (int, error) {
 			if length < 0 {
 				return 0, fmt.Errorf("answer %d has no length", status)
 			}
-			_, err := w.r.Discard(length)
+			_, err = w.r.Discard(length)
 			return status, err
 		case len(line) > 15 && bytes.EqualFold(line[:15], []byte("Content-Length:")):
 			length, err = strconv.Atoi(string(bytes.TrimSpace(line[15:])))
@@ -98,6 +98,7 @@ func post(path, token, key, body string) []byte {
 // hammer sends each connection's request again and again for a time and returns
 // answers a second. Every answer must have the status wanted.
 func hammer(tb testing.TB, wires []*wire, requests [][]byte, want int) func(time.Duration) float64 {
+	tb.Helper()
 	return func(d time.Duration) float64 {
 		var answers atomic.Int64
 		var stop atomic.Bool

@@ -148,7 +148,7 @@ func (s *shop) buy(user, key string, quantity int64) engine.Decision {
 // sellOut sells every unit, lets the buyers load, and refreshes memory.
 func (s *shop) sellOut(stock int) []engine.Decision {
 	s.t.Helper()
-	var out []engine.Decision
+	out := make([]engine.Decision, 0, stock)
 	for i := range stock {
 		out = append(out, s.buy(fmt.Sprintf("owner-%d", i), "k", 1))
 	}
