@@ -3,6 +3,7 @@ package cases_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -275,4 +276,11 @@ func until(t *testing.T, what string, yes func() bool) {
 			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
+}
+
+// asError is errors.As for errors of the client.
+func asError(err error, to **client.Error) bool {
+	found, ok := errors.AsType[*client.Error](err)
+	*to = found
+	return ok
 }
