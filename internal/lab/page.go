@@ -94,6 +94,7 @@ func (p *page) speed(r *DemoReport) {
 		paceRow("accepted (the stock, sold once)", &r.Accepted),
 		paceRow("refused", &r.Refused),
 	})
+	p.title("  The speed of accepting is the ledger's: buyers hear of it when their answer has made its way back through the crowd.")
 }
 
 func paceRow(name string, a *Pace) []string {
