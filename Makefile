@@ -24,15 +24,15 @@ help: ## List the targets.
 .PHONY: build
 build: ## Build the binary into .bin/doorbuster.
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/doorbuster ./cmd/doorbuster
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/doorbuster ./cmd/doorbuster
 
 .PHONY: run
 run: build ## Serve the embedded default; ARGS= goes to doorbuster serve.
-	$(BIN)/doorbuster serve $(ARGS)
+	@$(BIN)/doorbuster serve $(ARGS)
 
 .PHONY: demo
 demo: build ## Run a real sale with a real crowd and prove it; ARGS= goes to doorbuster demo.
-	$(BIN)/doorbuster demo $(ARGS)
+	@$(BIN)/doorbuster demo $(ARGS)
 
 .PHONY: setup
 setup: ## Install what the tests need and the machine lacks (Debian packages).
