@@ -192,8 +192,8 @@ func TestC65ForeignOrdersAreOutOfReach(t *testing.T) {
 		{http.MethodPost, "/v1/sales/drop/orders", `{"quantity":1,"on_behalf_of":"owner-cancelled"}`},
 	}
 	seq := func() int {
-		rows, err := s.look().Rows(t.Context(), sale.Number(published.Number), 0, 1000)
-		require.NoError(t, err)
+		rows, rowsErr := s.look().Rows(t.Context(), sale.Number(published.Number), 0, 1000)
+		require.NoError(t, rowsErr)
 		return len(rows)
 	}
 	before := seq()

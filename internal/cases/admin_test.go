@@ -109,7 +109,7 @@ func etag(version int64) string { return name(`"`, int(version)) + `"` }
 func TestC63RecreatedSaleInheritsNothing(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	var old []sale.Order
+	old := make([]sale.Order, 0, 6)
 	numbers := make(map[sale.Number]bool)
 	for round := range 3 {
 		published := s.open(2, 1)

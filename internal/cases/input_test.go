@@ -42,7 +42,7 @@ func TestC52SpellingsAreDifferentEverywhere(t *testing.T) {
 	left := func(slug string) []int64 {
 		found, err := s.admin().AdminSale(t.Context(), slug)
 		require.NoError(t, err)
-		var out []int64
+		out := make([]int64, 0, len(found.Items))
 		for _, it := range found.Items {
 			require.Equal(t, it.Stock-it.Sold, it.Left)
 			out = append(out, it.Left)

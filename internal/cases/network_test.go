@@ -37,7 +37,7 @@ func (s *site) rude(ctx context.Context, user, key string, hangUp time.Duration)
 	if hangUp > 0 {
 		wait = hangUp
 	}
-	if err = conn.SetReadDeadline(time.Now().Add(wait)); err != nil { //nolint:forbidigo // of the connection
+	if err = conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
 		return 0, err
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)

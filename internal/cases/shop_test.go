@@ -79,7 +79,7 @@ func (s *shop) start() {
 // stop lets go of the ledger. It may run after the context of the test.
 func (s *shop) stop() {
 	s.t.Helper()
-	require.NoError(s.t, s.Close(context.Background())) //nolint:usetesting // see above
+	require.NoError(s.t, s.Close(context.Background()))
 	require.NoError(s.t, s.book.Close())
 }
 
@@ -95,7 +95,7 @@ func (s *shop) restart() {
 func (s *shop) instance(skew time.Duration) *engine.Engine {
 	s.t.Helper()
 	e := engine.New(ledger.New(s.store), engine.Options{Clock: func() time.Time { return s.clock.now().Add(skew) }})
-	s.t.Cleanup(func() { require.NoError(s.t, e.Close(context.Background())) }) //nolint:usetesting // after the test's own
+	s.t.Cleanup(func() { require.NoError(s.t, e.Close(context.Background())) })
 	return e
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,10 +27,12 @@ type site struct {
 	t    *testing.T
 	http *http.Client
 
-	mu     sync.RWMutex // held while the server is away
-	base   *client.Client
-	tokens sync.Map // by user; they outlive a restart
-	keys   atomic.Int64
+	mu   sync.RWMutex // held while the server is away
+	base *client.Client
+	keys atomic.Int64
+
+	tokensMu sync.Mutex
+	tokens   map[string]string // by user; they outlive a restart
 }
 
 func newSite(t *testing.T, args ...string) *site {
@@ -41,7 +44,7 @@ func newSite(t *testing.T, args ...string) *site {
 func siteOn(t *testing.T, server *testenv.Server) *site {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 1024}
-	s := &site{Server: server, t: t, http: &http.Client{
+	s := &site{Server: server, t: t, tokens: make(map[string]string), http: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -85,11 +88,13 @@ func (s *site) address() string {
 // token returns a buyer's token.
 func (s *site) token(user string) string {
 	s.t.Helper()
-	if known, ok := s.tokens.Load(user); ok {
-		return known.(string)
+	s.tokensMu.Lock()
+	defer s.tokensMu.Unlock()
+	token, known := s.tokens[user]
+	if !known {
+		token = s.Token(user)
+		s.tokens[user] = token
 	}
-	token := s.Token(user)
-	s.tokens.Store(user, token)
 	return token
 }
 
@@ -100,7 +105,7 @@ func (s *site) admin() *client.Client         { s.t.Helper(); return s.api(s.Adm
 // open publishes a sale: live for an hour, holds of a minute, one item.
 func (s *site) open(slug string, stock, limit int64, change ...func(*client.NewSale)) client.AdminSale {
 	s.t.Helper()
-	now := time.Now() //nolint:forbidigo // the server's clock is the machine's
+	now := time.Now()
 	n := client.NewSale{
 		ID: slug, StartsAt: now.Add(-time.Minute).UTC().Format(instantLayout), EndsAt: now.Add(time.Hour).UTC().Format(instantLayout),
 		PerUserLimit: limit, HoldSeconds: new(int64(60)), MaxUnpaidHolds: new(int64(0)), Currency: "EUR",
@@ -230,8 +235,8 @@ func (s *site) send(token, method, path, body string, headers ...string) (answer
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+	for pair := range slices.Chunk(headers, 2) {
+		r.Header.Set(pair[0], pair[1])
 	}
 	return s.exchange(r)
 }

@@ -3,6 +3,7 @@ package cases_test
 import (
 	"database/sql"
 	"errors"
+	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -234,9 +235,9 @@ func TestC44CheckAndClaimAreOneStep(t *testing.T) {
 		}
 		// A rule that went wrong would still meet the guards of the store …
 		err = s.store.Update(t.Context(), func(tx ledger.Tx) error {
-			rec, err := tx.LockSale(t.Context(), published.Number)
-			if err != nil {
-				return err
+			rec, lockErr := tx.LockSale(t.Context(), published.Number)
+			if lockErr != nil {
+				return lockErr
 			}
 			return tx.Write(t.Context(), &ledger.Changes{Sale: rec.Number, Sold: []int64{1}, FromSeq: rec.Seq, Seq: rec.Seq, Head: rec.Head})
 		})
@@ -252,11 +253,8 @@ func TestC44CheckAndClaimAreOneStep(t *testing.T) {
 // openSQL opens a ledger file without the program.
 func openSQL(t *testing.T, path string, pragmas ...string) *sql.DB {
 	t.Helper()
-	query := "?_pragma=busy_timeout(10000)"
-	for _, p := range pragmas {
-		query += "&_pragma=" + p
-	}
-	db, err := sql.Open("sqlite", "file:"+path+query)
+	query := url.Values{"_pragma": append(pragmas, "busy_timeout(10000)")}
+	db, err := sql.Open("sqlite", "file:"+path+"?"+query.Encode())
 	require.NoError(t, err)
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })

@@ -106,7 +106,7 @@ func TestC26SweeperFinishesTenThousand(t *testing.T) {
 	t.Parallel()
 	const n = 10_000
 	dir := t.TempDir()
-	ledgerOf(t, dir, n, time.Now().Add(-time.Hour)) //nolint:forbidigo // the server's clock is the machine's
+	ledgerOf(t, dir, n, time.Now().Add(-time.Hour))
 	s := siteOn(t, testenv.ServeIn(t, dir, "--set", "holds.sweep_batch=100"))
 	for kill := range 2 {
 		before := s.left(drop)
@@ -138,7 +138,7 @@ func TestC27HoldsEndWithoutAnySignal(t *testing.T) {
 			last = s.take(name("u", i), drop, 1)
 		}
 		s.Kill()
-		over := time.NewTimer(time.Until(*last.ExpiresAt)) //nolint:forbidigo // the server's clock is the machine's
+		over := time.NewTimer(time.Until(*last.ExpiresAt))
 		defer over.Stop()
 		<-over.C
 		s.crash()
@@ -148,7 +148,7 @@ func TestC27HoldsEndWithoutAnySignal(t *testing.T) {
 	t.Run("long gone", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		ledgerOf(t, dir, n, time.Now().Add(-time.Hour)) //nolint:forbidigo // as above
+		ledgerOf(t, dir, n, time.Now().Add(-time.Hour))
 		s := siteOn(t, testenv.ServeIn(t, dir))
 		until(t, "all are released", func() bool { return s.left(drop) == n })
 		require.Equal(t, "paid", s.pay(s.take("next", drop, 1)).Outcome)

@@ -99,8 +99,8 @@ func (h *truth) becomes(left int64, before, after time.Time) {
 }
 
 // allows reports whether a figure that was seen was true within bound before.
-func (h truth) allows(seen span, bound time.Duration) bool {
-	for _, s := range h {
+func (h *truth) allows(seen span, bound time.Duration) bool {
+	for _, s := range *h {
 		if s.left == seen.left && !s.from.After(seen.till) && (s.till.IsZero() || !s.till.Before(seen.from.Add(-bound))) {
 			return true
 		}
@@ -167,7 +167,7 @@ func TestC34ViewsAgree(t *testing.T) {
 	s := newSite(t)
 	s.open(drop, 20, 20)
 	var facts truth
-	now := time.Now //nolint:forbidigo // ages of answers are measured here
+	now := time.Now
 	facts.becomes(20, now(), now())
 	ctx, done := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
