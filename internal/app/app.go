@@ -123,7 +123,8 @@ func (h *house) build(ctx context.Context, version string) (err error) {
 		MaxBatch: h.cfg.Engine.MaxBatch, MaxQueue: h.cfg.Engine.MaxQueue, CallTimeout: h.cfg.Engine.CallTimeout,
 		Refresh: h.cfg.Engine.Refresh, Clock: time.Now, Observer: &h.batches,
 	})
-	h.feed = event.NewFeed(h.book, event.Options{CallTimeout: h.cfg.Engine.CallTimeout, Observer: watcher{h.log}})
+	h.feed = event.NewFeed(h.book, event.Options{CallTimeout: h.cfg.Engine.CallTimeout, Observer: watcher{&h.metrics.Feed, h.log}})
+	h.metrics.Sales.Source(h.onSale)
 	h.sweeper = settle.New(h.book, settle.Options{
 		Interval: h.cfg.Holds.SweepInterval, Batch: h.cfg.Holds.SweepBatch, CallTimeout: h.cfg.Engine.CallTimeout,
 		Observer: &sweeps{Sweeper: &h.metrics.Sweeper, log: h.log},
@@ -132,6 +133,22 @@ func (h *house) build(ctx context.Context, version string) (err error) {
 		Engine: h.engine, Feed: h.feed, Auth: h.auth, Metrics: h.metrics, Gatherer: registry, Logger: h.log, Audit: h.audit, Ready: h.ready,
 	}, apiOptions(h.cfg))
 	return err
+}
+
+// onSale returns the sales whose stock the metrics tell; none while the ledger
+// fails.
+func (h *house) onSale() []sale.Sale {
+	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.Engine.CallTimeout)
+	defer cancel()
+	views, err := h.engine.Sales(ctx)
+	if err != nil {
+		return nil
+	}
+	out := make([]sale.Sale, len(views))
+	for i, v := range views {
+		out[i] = v.Sale
+	}
+	return out
 }
 
 // identify sets up who may come in, and writes development keys where needed.

@@ -10,14 +10,19 @@ import (
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
-// watcher logs what goes wrong in the feed.
-type watcher struct{ log *slog.Logger }
+// watcher counts and logs what goes wrong in the feed.
+type watcher struct {
+	*obs.Feed
+	log *slog.Logger
+}
 
 func (w watcher) Failed(n sale.Number, err error) {
+	w.Feed.Failed(n, err)
 	w.log.Warn("the journal cannot be read", slog.Any("sale_number", n), slog.Any("error", err))
 }
 
 func (w watcher) CutOff(n sale.Number) {
+	w.Feed.CutOff(n)
 	w.log.Debug("a reader of events did not keep up", slog.Any("sale_number", n))
 }
 

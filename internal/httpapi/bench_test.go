@@ -9,18 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/doorbuster/doorbuster/client"
-	"github.com/doorbuster/doorbuster/internal/ledger/sqliteledger"
 )
 
 // wire is the client of the benchmarks: one connection, requests rendered
@@ -155,87 +151,4 @@ func BenchmarkBareBody(b *testing.B) {
 	defer srv.Close()
 	b.ResetTimer()
 	crowd(b, srv.URL, looks(), http.StatusOK)
-}
-
-// inFile is the world as a server runs it, on a database file whose clock starts
-// at nine.
-func inFile(b *testing.B) settings {
-	b.Helper()
-	begun := time.Now()
-	nine := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
-	store, err := sqliteledger.Open(b.Context(), sqliteledger.Options{
-		Path: b.TempDir() + "/ledger.db", Migrate: true, Clock: func() time.Time { return nine.Add(time.Since(begun)) },
-	})
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, store.Close()) })
-	s := asServed()
-	s.store = store
-	return s
-}
-
-// BenchmarkIsolation offers buys over many more connections than saturate them, and looks
-// at the sale over a few. The goal: the slowest hundredth of buys takes at least
-// twice as long as that of looks.
-func BenchmarkIsolation(b *testing.B) {
-	w := buildWorld(b, inFile(b))
-	w.openSale(b, "drop", 1_000_000)
-	const buyers, lookers = 768, 8
-	wires := make([]*wire, buyers+lookers)
-	for i := range wires {
-		wires[i] = dial(b, w.server.URL)
-		defer func() { _ = wires[i].conn.Close() }()
-	}
-	var turn atomic.Int64
-	var bought, looked latencies
-	b.ResetTimer()
-	deadline := time.Now().Add(max(time.Second, min(5*time.Second, time.Duration(b.N)*time.Millisecond)))
-	var wg sync.WaitGroup
-	for i, c := range wires {
-		wg.Go(func() {
-			for time.Now().Before(deadline) {
-				if i < lookers {
-					looked.time(b, http.StatusOK, func() (int, error) { return c.ask(looks()[0]) })
-					continue
-				}
-				request := purchase(w.shop, turn.Add(1))
-				bought.time(b, http.StatusCreated, func() (int, error) { return c.ask(request) })
-			}
-		})
-	}
-	wg.Wait()
-	b.ReportMetric(float64(len(bought.all))/b.Elapsed().Seconds(), "buys/s")
-	b.ReportMetric(bought.p99().Seconds()*1000, "buy-p99-ms")
-	b.ReportMetric(looked.p99().Seconds()*1000, "look-p99-ms")
-	b.ReportMetric(bought.p99().Seconds()/looked.p99().Seconds(), "isolation")
-}
-
-// purchase renders the buy of another user each time, on his behalf.
-func purchase(shop string, n int64) []byte {
-	body := fmt.Sprintf(`{"quantity":1,"on_behalf_of":"user-%d"}`, n)
-	return fmt.Appendf(nil, "POST /v1/sales/drop/orders HTTP/1.1\r\nHost: shop\r\nContent-Type: application/json\r\nAuthorization: %s\r\nIdempotency-Key: key-%d\r\nContent-Length: %d\r\n\r\n%s",
-		shop, n, len(body), body)
-}
-
-// latencies gathers how long calls took.
-type latencies struct {
-	mu  sync.Mutex
-	all []time.Duration
-}
-
-func (l *latencies) time(b *testing.B, status int, call func() (int, error)) {
-	b.Helper()
-	begun := time.Now()
-	got, err := call()
-	took := time.Since(begun)
-	if err != nil || got != status {
-		b.Errorf("status %d, error %v", got, err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, took)
-}
-
-func (l *latencies) p99() time.Duration {
-	slices.Sort(l.all)
-	return l.all[len(l.all)*99/100]
 }

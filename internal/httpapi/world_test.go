@@ -60,7 +60,6 @@ type world struct {
 // settings of a world that tests vary.
 type settings struct {
 	options httpapi.Options
-	store   ledger.Store // in place of the reference store
 	ledger  func(ledger.Ledger) ledger.Ledger
 	server  func(*http.Server)
 	audit   func(context.Context, string) ([]byte, error)
@@ -98,9 +97,6 @@ func buildWorld(tb testing.TB, s settings) *world {
 	tb.Helper()
 	w := &world{store: ledgertest.NewMemStore(), spec: loadSpec(tb), log: &logBook{}}
 	w.book = ledger.New(w.store)
-	if s.store != nil {
-		w.book = ledger.New(s.store)
-	}
 	var l ledger.Ledger = w.book
 	if s.ledger != nil {
 		l = s.ledger(l)

@@ -17,6 +17,7 @@ type Metrics struct {
 	HTTP    HTTP
 	Engine  Engine
 	Sweeper Sweeper
+	Feed    Feed
 	Sales   *Sales
 
 	cards []card
@@ -31,7 +32,7 @@ func New(to prometheus.Registerer, version string) *Metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.gauges("build_info", "Always 1; the label names the version that runs.", "version").WithLabelValues(version).Set(1)
-	all := &Metrics{HTTP: newHTTP(m), Engine: newEngine(m), Sweeper: newSweeper(m), Sales: newSales(m)}
+	all := &Metrics{HTTP: newHTTP(m), Engine: newEngine(m), Sweeper: newSweeper(m), Feed: newFeed(m), Sales: newSales(m)}
 	all.cards = m.cards
 	return all
 }
@@ -203,6 +204,25 @@ func (s *Sweeper) Swept(ended int, overdue time.Duration, aside int) {
 
 // Refused reports a hold that could not be ended, or a sweep that failed.
 func (s *Sweeper) Refused(sale.OrderID, error) { s.refused.Inc() }
+
+// Feed counts what goes wrong in the feed of events; it is an event.Observer.
+type Feed struct {
+	failed prometheus.Counter
+	cutOff prometheus.Counter
+}
+
+func newFeed(m *maker) Feed {
+	return Feed{
+		failed: m.counter("feed_failures_total", "Reads of the journal for event streams that failed; they are tried again."),
+		cutOff: m.counter("feed_cut_off_total", "Subscribers of the feed that did not keep up and were cut off."),
+	}
+}
+
+// Failed reports a read that failed.
+func (f *Feed) Failed(sale.Number, error) { f.failed.Inc() }
+
+// CutOff reports a subscriber that did not keep up.
+func (f *Feed) CutOff(sale.Number) { f.cutOff.Inc() }
 
 // Sales tells the stock of every sale when it is asked.
 type Sales struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/doorbuster/doorbuster/internal/engine"
+	"github.com/doorbuster/doorbuster/internal/event"
 	"github.com/doorbuster/doorbuster/internal/obs"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/settle"
@@ -70,6 +71,9 @@ func TestObserversCount(t *testing.T) {
 	m := obs.New(reg, "v1")
 	var seller engine.Observer = &m.Engine
 	var sweeper settle.Observer = &m.Sweeper
+	var feed event.Observer = &m.Feed
+	feed.Failed(1, errors.New("no"))
+	feed.CutOff(1)
 	seller.Decided(sale.Taken, engine.FromLedger)
 	seller.Decided(sale.SoldOut, engine.FromMemory)
 	seller.Decided(sale.SoldOut, engine.FromMemory)
@@ -90,6 +94,7 @@ func TestObserversCount(t *testing.T) {
 		`doorbuster_buy_verdicts_total{source="ledger",verdict="other"} 1`,
 		`doorbuster_batch_errors_total 1`, `doorbuster_batch_attempts_sum 3`,
 		`doorbuster_holds_ended_total 7`, `doorbuster_hold_overdue_seconds 1.5`, `doorbuster_holds_set_aside 2`,
+		`doorbuster_feed_failures_total 1`, `doorbuster_feed_cut_off_total 1`,
 		`doorbuster_hold_refusals_total 1`, `doorbuster_http_requests_total{operation="buy",status="409"} 3`,
 	} {
 		require.Contains(t, text, line+"\n")
