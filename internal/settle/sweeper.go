@@ -165,8 +165,8 @@ func bySale(ids []sale.OrderID) map[sale.Number][]sale.OrderID {
 }
 
 // end ends the holds of one sale. Orders that the ledger refuses are found by
-// halving and set aside; a sale that cannot be worked on at all is set aside
-// whole, so that it never stops the others. Only the end of ctx is an error.
+// halving and set aside; a sale that cannot be worked on at all waits for the
+// next sweep, so that it never stops the others. Only the end of ctx is an error.
 func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, now time.Time) (int, error) {
 	ended, err := s.expire(ctx, ids)
 	if err == nil {
@@ -211,6 +211,9 @@ func (s *Sweeper) expire(ctx context.Context, ids []sale.OrderID) (int, error) {
 	return n, err
 }
 
+// setAside leaves orders alone for a while. Pauses grow only for what the ledger
+// refuses: trouble passes, and then the units must sell again within two seconds,
+// however long it lasted.
 func (s *Sweeper) setAside(ids []sale.OrderID, now time.Time, why error) {
 	s.opts.Observer.Refused(ids[0], why)
 	for _, id := range ids {
@@ -221,8 +224,12 @@ func (s *Sweeper) setAside(ids []sale.OrderID, now time.Time, why error) {
 			}
 			p.next = firstPause
 		}
-		p.until = now.Add(p.next)
-		p.next = min(2*p.next, maxPause)
+		if refusal(why) {
+			p.until = now.Add(p.next)
+			p.next = min(2*p.next, maxPause)
+		} else {
+			p.until = now.Add(s.opts.Interval)
+		}
 		s.aside[id] = p
 	}
 }

@@ -215,6 +215,36 @@ func TestOneBadSaleNeverStopsTheOthers(t *testing.T) {
 	require.Zero(t, h.left(t, "x"))
 }
 
+// outage fails every call while it lasts, as a full disk does.
+type outage struct {
+	ledger.Orders
+	over bool
+}
+
+func (o *outage) Expire(ctx context.Context, ids []sale.OrderID) (int, error) {
+	if !o.over {
+		return 0, errors.New("the disk is full")
+	}
+	return o.Orders.Expire(ctx, ids)
+}
+
+func TestHoldsEndAtOnceAfterALongOutage(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.sale(t, "drop", 3)
+	h.reserve(t, &s, "a", "b", "c")
+	h.world.Advance(10 * time.Second)
+	trouble := &outage{Orders: h}
+	sweeper := settle.New(trouble, settle.Options{Interval: 500 * time.Millisecond})
+	now := time.Now()
+	for range 1200 { // ten minutes
+		require.Zero(t, sweeper.Sweep(t.Context(), now))
+		now = now.Add(500 * time.Millisecond)
+	}
+	trouble.over = true
+	require.Equal(t, 3, sweeper.Sweep(t.Context(), now), "the first sweep after the trouble ends them")
+}
+
 func TestRunSweepsUntilItsContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
