@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	rounds = 5
-	turn   = 700 * time.Millisecond
+	rounds = 15
+	turn   = 250 * time.Millisecond
 )
 
 // ratio prints one goal's line.
@@ -32,8 +32,8 @@ func note(format string, args ...any) {
 // sideBySide lets ours and the baseline take turns, each returning operations a
 // second, and returns the medians of the rates and of the rounds' ratios.
 func sideBySide(ours, baseline func(time.Duration) float64) (fast, slow, factor float64) {
-	ours(turn / 4) // warm up
-	baseline(turn / 4)
+	ours(turn) // warm up
+	baseline(turn)
 	a, z, f := make([]float64, 0, rounds), make([]float64, 0, rounds), make([]float64, 0, rounds)
 	for range rounds {
 		z = append(z, baseline(turn))
