@@ -3,6 +3,7 @@ package cases_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
 // rude sends a buy over a connection of its own and hangs up after a while, or
@@ -178,6 +180,40 @@ func (p *lossy) relay(conn net.Conn, server string, drops bool) { //nolint:reviv
 // and points to what there is; where more is allowed the first order is in "my
 // orders" at once. No charge is dropped.
 func TestC68LostAnswersMakeNoSecondOrder(t *testing.T) {
+	t.Parallel()
+	t.Run("network", lostOnTheWay)
+	t.Run("ledger", lostBehindTheLedger)
+}
+
+// lostBehindTheLedger loses the answer of a commit that was carried out.
+func lostBehindTheLedger(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.open(1, 1)
+	first := s.take("first", 1)
+	until(t, "the instance refuses from memory", func() bool {
+		r := s.try("late", s.key(), 1)
+		require.NoError(t, r.err)
+		return r.Ledger == 0
+	})
+	s.cancel(first)
+	lost := func(statement string) error {
+		if statement == "committed" {
+			return errors.New("the line went dead")
+		}
+		return nil
+	}
+	s.before.Store(&lost)
+	require.ErrorIs(t, s.try("u", "k", 1).err, sale.Unavailable(nil))
+	s.before.Store(nil)
+	require.Equal(t, sale.SoldOut, s.buy("late", s.key(), 1).Verdict)
+	require.Equal(t, sale.Replayed, s.buy("u", "k", 1).Verdict, "the order is found although nobody here knew of it")
+	require.Equal(t, sale.LimitReached, s.buy("u", "anew", 1).Verdict)
+	s.settled()
+}
+
+// lostOnTheWay loses one answer of five between server and client.
+func lostOnTheWay(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	proxy := lose(t, s.URL, 68)

@@ -166,10 +166,11 @@ func (m *memory) learn(seen []uint64, attempts []ledger.Attempt, results []ledge
 	for i := range results {
 		r := &results[i]
 		if r.Err != nil {
+			m.mayHold(attempts[i].User)
 			continue
 		}
-		if m.buyersState != unloaded && (r.Verdict == sale.Taken || r.Verdict == sale.Replayed) {
-			m.buyers[sale.UserHash(attempts[i].User)] = struct{}{}
+		if r.Verdict == sale.Taken || r.Verdict == sale.Replayed {
+			m.mayHold(attempts[i].User)
 		}
 		if !countsLeft(r.Verdict) {
 			continue
@@ -184,6 +185,24 @@ func (m *memory) learn(seen []uint64, attempts []ledger.Attempt, results []ledge
 	}
 	m.mu.Unlock()
 	return short && m.startLoading()
+}
+
+// doubt takes in that the outcome of a batch is unknown: a commit that failed may
+// have been carried out, and then its buyers have orders.
+func (m *memory) doubt(attempts []ledger.Attempt) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range attempts {
+		m.mayHold(attempts[i].User)
+	}
+}
+
+// mayHold makes a user no stranger; the lock is held. Buyers that are not known
+// yet will be read from the ledger.
+func (m *memory) mayHold(user string) {
+	if m.buyersState != unloaded {
+		m.buyers[sale.UserHash(user)] = struct{}{}
+	}
 }
 
 // countsLeft reports whether a verdict came with the item's stock.

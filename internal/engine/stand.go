@@ -122,6 +122,7 @@ func (s *stand) reserve(ctx context.Context, attempts []ledger.Attempt) ([]ledge
 			}
 			return out.Results, nil
 		case !errors.Is(err, ledger.ErrWrongEpoch) || again:
+			s.memory.doubt(attempts)
 			return nil, err
 		}
 		s.catalog.changed(s.number)
