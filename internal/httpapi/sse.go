@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -18,9 +19,11 @@ const maxShown = 100
 type stream struct {
 	x        *exchange
 	out      *http.ResponseController
-	listener *listener
+	from     netip.Prefix
+	user     string // empty for an anonymous one
 	number   sale.Number
-	user     string              // empty for an anonymous one
+	listener *listener
+	hub      *hub                // nil until it is joined
 	own      *event.Subscription // the buyer's orders; nil for an anonymous one
 	seen     map[sale.OrderID]int64
 	buf      []byte
@@ -35,11 +38,10 @@ type stream struct {
 // A stream that comes back with it in Last-Event-ID gets what it has missed; a
 // new one, or one that has missed too much, begins with all of the buyer's orders.
 func streamSale(ctx context.Context, x *exchange) error {
-	v, err := x.api.engine.Sale(ctx, x.r.PathValue("sale"))
-	if err != nil {
-		return err
+	s := &stream{
+		x: x, out: http.NewResponseController(x.w), from: bucket(x.api.clientIP(x.r)),
+		listener: newListener(), seen: make(map[sale.OrderID]int64),
 	}
-	s := &stream{x: x, out: http.NewResponseController(x.w), listener: newListener(), number: v.Number}
 	var expired <-chan time.Time
 	if x.who != nil {
 		s.user = x.who.User
@@ -47,26 +49,16 @@ func streamSale(ctx context.Context, x *exchange) error {
 		defer life.Stop()
 		expired = life.C
 	}
-	all, from := x.api.streams, bucket(x.api.clientIP(x.r))
-	if err = all.admit(from, s.user); err != nil {
+	if err := x.api.streams.admit(s.from, s.user); err != nil {
 		return err
 	}
-	defer all.release(from, s.user)
-	h, err := all.listen(ctx, v, s.listener)
+	defer s.close()
+	orders, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer h.leave(s.listener)
-	orders, err := s.subscribe(ctx)
-	if err != nil {
-		return err
-	}
-	if s.own != nil {
-		defer s.own.Close()
-	}
-	err = s.begin(ctx, orders)
-	if err == nil {
-		err = s.follow(ctx, h.done, expired)
+	if err = s.begin(ctx, orders); err == nil {
+		err = s.follow(ctx, expired)
 	}
 	if err != nil { // the client, if it is still there, comes back by itself
 		x.api.metrics.StreamsCut.Inc()
@@ -74,26 +66,43 @@ func streamSale(ctx context.Context, x *exchange) error {
 	return nil
 }
 
-// subscribe follows the buyer's orders, from Last-Event-ID on if there is one.
-// Else it returns the orders to begin with.
-func (s *stream) subscribe(ctx context.Context) ([]sale.Order, error) {
-	if s.user == "" {
-		return nil, nil
+// open joins the sale's hub and follows the buyer's orders, from Last-Event-ID
+// on if there is one; else it returns the orders to begin with. It takes a place
+// among the reads, so that a crowd coming back does not fall upon the ledger.
+func (s *stream) open(ctx context.Context) ([]sale.Order, error) {
+	a := s.x.api
+	if err := a.gates.read.enter(ctx); err != nil {
+		return nil, err
 	}
-	s.seen = make(map[sale.OrderID]int64)
+	defer a.gates.read.leave()
+	v, err := a.engine.Sale(ctx, s.x.r.PathValue("sale"))
+	if err != nil {
+		return nil, err
+	}
+	s.number = v.Number
+	if s.hub, err = a.streams.listen(ctx, v, s.listener); err != nil || s.user == "" {
+		return nil, err
+	}
 	last, err := strconv.ParseUint(s.x.r.Header.Get("Last-Event-ID"), 10, 64)
 	if err != nil {
 		last = 0
 	}
-	s.own, err = s.x.api.streams.feed.Subscribe(ctx, s.number, last, event.Buyer(s.user))
+	s.own, err = a.streams.feed.Subscribe(ctx, s.number, last, event.Buyer(s.user))
 	if err != nil || last != 0 {
 		return nil, err
 	}
-	orders, err := s.orders(ctx)
-	if err != nil {
+	return s.orders(ctx)
+}
+
+// close gives back whatever the stream has taken.
+func (s *stream) close() {
+	if s.own != nil {
 		s.own.Close()
 	}
-	return orders, err
+	if s.hub != nil {
+		s.hub.leave(s.listener)
+	}
+	s.x.api.streams.release(s.from, s.user)
 }
 
 func (s *stream) orders(ctx context.Context) ([]sale.Order, error) {
@@ -122,7 +131,7 @@ func (s *stream) begin(ctx context.Context, orders []sale.Order) error {
 
 // follow writes what comes up until somebody ends the stream. It returns an
 // error if the stream could not go on.
-func (s *stream) follow(ctx context.Context, gone <-chan struct{}, expired <-chan time.Time) error {
+func (s *stream) follow(ctx context.Context, expired <-chan time.Time) error {
 	beat := time.NewTicker(s.x.api.opts.Streams.Heartbeat)
 	defer beat.Stop()
 	var own <-chan *event.Event
@@ -143,7 +152,7 @@ func (s *stream) follow(ctx context.Context, gone <-chan struct{}, expired <-cha
 			err = s.write([]byte(":\n\n"))
 		case <-expired:
 			return nil
-		case <-gone:
+		case <-s.hub.done:
 			return nil
 		case <-ctx.Done():
 			return nil
