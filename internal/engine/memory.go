@@ -205,13 +205,15 @@ func (m *memory) mayHold(user string) {
 	}
 }
 
-// countsLeft reports whether a verdict came with the item's stock.
+// countsLeft reports whether a verdict came with the stock of an item on sale. It
+// need not be about the stock: a probe that is refused for another reason has
+// looked all the same, and those who wait for it need not go themselves. A replay
+// comes before the question whether the item is on sale.
 func countsLeft(v sale.Verdict) bool {
 	switch v {
-	case sale.Taken, sale.SoldOut, sale.Insufficient:
+	case sale.Taken, sale.SoldOut, sale.Insufficient, sale.LimitReached, sale.CoolDown, sale.TermsChanged, sale.BadQuantity:
 		return true
-	case sale.Replayed, sale.LimitReached, sale.CoolDown, sale.NotStarted, sale.Ended, sale.PausedNow, sale.ClosedNow,
-		sale.TermsChanged, sale.KeyMismatch, sale.NoSuchSale, sale.NoSuchItem, sale.BadQuantity:
+	case sale.Replayed, sale.NotStarted, sale.Ended, sale.PausedNow, sale.ClosedNow, sale.KeyMismatch, sale.NoSuchSale, sale.NoSuchItem:
 	}
 	return false
 }

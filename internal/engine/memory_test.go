@@ -174,6 +174,58 @@ func TestFailedProbeSendsTheOthersToTheLedger(t *testing.T) {
 	})
 }
 
+func TestQuantityAboveTheLimitIsRefusedAsSuchWhateverIsLeft(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *shop) {
+		s.open(1, 1)
+		require.Equal(t, sale.BadQuantity, s.buy("greedy", "k", 2).Verdict)
+		s.sellOut(1)
+		asked := s.ledger.reserves.Load()
+		require.Equal(t, sale.BadQuantity, s.buy("greedy", "k", 2).Verdict, "the same input has the same answer after sell-out")
+		require.Equal(t, asked, s.ledger.reserves.Load(), "refused from memory")
+	})
+}
+
+func TestProbeThatIsRefusedForAnotherReasonStillTellsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *shop) {
+		s.open(1, 1)
+		s.sellOut(1)
+		s.pass(2 * time.Second)
+		asked := s.ledger.reserves.Load()
+		arrived, open := make(chan struct{}), make(chan struct{})
+		s.ledger.set(func() {
+			s.ledger.before = func(ledger.Batch) error { close(arrived); <-open; return nil }
+		})
+		probe := requestFor("misled", "")
+		probe.Expected = &ledger.Money{Amount: 1, Currency: "EUR"}
+		answered := make(chan sale.Verdict, 1)
+		go func() {
+			d, err := s.Buy(t.Context(), probe)
+			if err != nil {
+				t.Errorf("the probe failed: %v", err)
+			}
+			answered <- d.Verdict
+		}()
+		<-arrived
+		s.ledger.set(func() { s.ledger.before = nil })
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			crowd(50, func(i int) {
+				if d, err := s.try(fmt.Sprintf("u%d", i), "k", 1); err != nil || d.Verdict != sale.SoldOut {
+					t.Errorf("got %v, %v", d.Verdict, err)
+				}
+			})
+		}()
+		synctest.Wait()
+		close(open)
+		<-done
+		require.Equal(t, sale.TermsChanged, <-answered)
+		require.Equal(t, asked+1, s.ledger.reserves.Load(), "the others were answered by what the probe brought")
+	})
+}
+
 func TestEarlyCrowdIsRefusedFromMemoryUntilTheStart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *shop) {

@@ -61,6 +61,9 @@ func (s *stand) ask(ctx context.Context, item int, quantity int64, user string) 
 		}
 		return answer{}, nil
 	}
+	if limit := s.limit(); limit > 0 && quantity > limit && s.stranger(ctx, user) {
+		return answer{refuse: sale.BadQuantity}, nil // whatever is left
+	}
 	for waited := false; ; waited = true {
 		a, wait := s.memory.ask(item, quantity, user, s.clock())
 		if wait == nil || waited { // a probe that failed sends those who waited to the ledger
@@ -82,6 +85,14 @@ func (s *stand) status() sale.Status {
 		return sale.StatusLive // the ledger knows better
 	}
 	return v.Status(s.catalog.now().Add(startMargin))
+}
+
+// limit returns the limit per user as far as we know, or 0.
+func (s *stand) limit() int64 {
+	if v := s.catalog.peek(s.slug); v != nil && v.Number == s.number {
+		return v.PerUserLimit
+	}
+	return 0
 }
 
 // stranger reports whether the user is known to have no order in the sale. The
