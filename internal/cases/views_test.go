@@ -164,6 +164,34 @@ func (s *site) views() []view {
 // agree within that time, and an order can be read as soon as it is answered.
 func TestC34ViewsAgree(t *testing.T) {
 	t.Parallel()
+	t.Run("work", viewsAgreeAtWork)
+	t.Run("expiry", viewsAgreeAfterExpiry)
+}
+
+func viewsAgreeAfterExpiry(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.open(drop, 5, 1, hold(1))
+	var last client.Order
+	for i := range 5 {
+		last = s.take(name("u", i), drop, 1)
+	}
+	for _, v := range s.views() {
+		until(t, v.name+" tells that all is free", func() bool {
+			left, err := v.read(t.Context())
+			require.NoError(t, err)
+			return left == 5
+		})
+	}
+	took := time.Since(*last.ExpiresAt)
+	require.Less(t, took, 2*time.Second, "the promise on units that come back")
+	require.Equal(t, "expired", s.state(last))
+	s.take("next", drop, 1)
+	s.settled(drop)
+}
+
+func viewsAgreeAtWork(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.open(drop, 20, 20)
 	var facts truth
