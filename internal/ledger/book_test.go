@@ -26,7 +26,7 @@ func TestBook(t *testing.T) {
 
 func TestBookMachine(t *testing.T) {
 	t.Parallel()
-	ledgertest.Machine(t, ledgertest.MemWorld, 100)
+	ledgertest.Machine(t, ledgertest.MemWorld, 60)
 }
 
 func newSale(t *testing.T, store *ledgertest.MemStore) sale.Sale {

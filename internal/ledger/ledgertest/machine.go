@@ -30,11 +30,12 @@ func Machine(t *testing.T, open func(t *testing.T) World, checks int) {
 			return
 		}
 		failing = true // until the end is reached: rapid comes back to shorten the life
-		if lives%10 == 0 {
-			twin = newWorld(t, MemWorld(t)) // it copies everything it ever saw
+		if lives%5 == 0 { // a MemStore copies everything it ever saw
+			subject, twin = newWorld(t, open(t)), newWorld(t, MemWorld(t))
 		}
-		a, b := newLife(t, subject), newLife(t, twin)
-		for _, o := range rapid.SliceOfN(opGen(), 1, 40).Draw(rt, "life") {
+		how := settingGen().Draw(rt, "setting")
+		a, b := newLife(t, subject, how), newLife(t, twin, how)
+		for _, o := range rapid.SliceOfN(opGen(), 30, 80).Draw(rt, "life") {
 			said, expected := a.live(o), b.live(o)
 			require.Equal(rt, expected, said, "%+v", o)
 			require.Equal(rt, b.portrait(), a.portrait(), "after %+v", o)
@@ -45,9 +46,9 @@ func Machine(t *testing.T, open func(t *testing.T) World, checks int) {
 }
 
 const (
-	lifeUsers    = 4
-	lifeKeys     = 4
-	lifePayments = 8
+	lifeUsers    = 2 // few, so that acts meet
+	lifeKeys     = 5
+	lifePayments = 40
 )
 
 // op is one act of a life. Which members count depends on the verb.
@@ -61,6 +62,25 @@ type op struct {
 	N      int64
 }
 
+// setting is what a life begins with.
+type setting struct {
+	Stock    [2]int64
+	Rule     sale.LimitRule
+	Patience int64
+}
+
+func settingGen() *rapid.Generator[setting] {
+	return rapid.Custom(func(t *rapid.T) setting {
+		return setting{
+			Stock: [2]int64{
+				rapid.SampledFrom([]int64{4, 2, 8, 1}).Draw(t, "stock"), rapid.SampledFrom([]int64{2, 1, 0}).Draw(t, "free stock"),
+			},
+			Rule:     rapid.SampledFrom([]sale.LimitRule{sale.LimitLive, sale.LimitEverPaid}).Draw(t, "rule"),
+			Patience: rapid.SampledFrom([]int64{0, 3, 2, 1}).Draw(t, "patience"),
+		}
+	})
+}
+
 // opClick is one attempt of a batch.
 type opClick struct {
 	Slot     int
@@ -70,15 +90,17 @@ type opClick struct {
 
 func opGen() *rapid.Generator[op] {
 	slot := rapid.IntRange(0, lifeUsers*lifeKeys-1)
+	charge := rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(0, lifePayments-1), rapid.IntRange(0, lifePayments-1)) // some are told again
 	clicks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) opClick {
 		return opClick{
-			Slot: slot.Draw(t, "slot"), Item: rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, "item"),
-			Quantity: rapid.SampledFrom([]int64{1, 1, 1, 2, 2, 3, 0}).Draw(t, "quantity"),
+			Slot: slot.Draw(t, "slot"), Item: rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2}).Draw(t, "item"),
+			Quantity: rapid.SampledFrom([]int64{1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 0}).Draw(t, "quantity"),
 		}
 	}), 1, 6)
+	// rapid prefers what comes first.
 	verbs := rapid.SampledFrom([]string{
-		"buy", "buy", "buy", "buy", "cancel", "pay", "pay", "underpay", "fail", "sweep", "expire", "refund", "done",
-		"restock", "limit", "rule", "price", "hold", "patience", "pause", "resume", "end", "wait", "wait",
+		"buy", "pay", "lapse", "buy", "cancel", "refund", "buy", "pay", "buy", "cancel", "refund", "lapse", "underpay", "fail", "sweep",
+		"expire", "done", "restock", "limit", "rule", "price", "hold", "patience", "pause", "resume", "resume", "end", "wait", "wait",
 	})
 	return rapid.Custom(func(t *rapid.T) op {
 		o := op{Verb: verbs.Draw(t, "verb")}
@@ -88,18 +110,20 @@ func opGen() *rapid.Generator[op] {
 		case "cancel", "expire":
 			o.Slot = slot.Draw(t, "slot")
 		case "pay", "underpay", "fail":
-			o.Slot, o.Charge = slot.Draw(t, "slot"), rapid.IntRange(0, lifePayments-1).Draw(t, "charge")
-			o.Heir = rapid.IntRange(0, 7).Draw(t, "heir") == 0
+			o.Slot, o.Charge = slot.Draw(t, "slot"), charge.Draw(t, "charge")
+			o.Heir = rapid.IntRange(0, 7).Draw(t, "heir") == 7
 		case "refund":
-			o.Slot, o.Flag, o.Heir = slot.Draw(t, "slot"), rapid.Bool().Draw(t, "restock"), rapid.Bool().Draw(t, "heir")
+			o.Slot, o.Flag, o.Heir = slot.Draw(t, "slot"), rapid.Bool().Draw(t, "restock"), rapid.IntRange(0, 3).Draw(t, "heir") == 3
 		case "done":
-			o.Charge = rapid.IntRange(0, lifePayments-1).Draw(t, "charge")
+			o.Charge = charge.Draw(t, "charge")
 		case "restock":
 			o.N, o.Flag = rapid.Int64Range(-4, 3).Draw(t, "add"), rapid.Bool().Draw(t, "item")
 		case "limit", "patience":
 			o.N = rapid.Int64Range(0, 4).Draw(t, "n")
-		case "rule", "end":
-			o.Flag = rapid.Bool().Draw(t, "flag")
+		case "rule":
+			o.Flag = rapid.Bool().Draw(t, "ever paid")
+		case "end":
+			o.Flag = rapid.IntRange(0, 3).Draw(t, "now") < 3
 		case "price":
 			o.N = rapid.SampledFrom([]int64{0, 1, 100, 2500}).Draw(t, "price")
 		case "hold", "wait":
@@ -118,11 +142,11 @@ type life struct {
 	born time.Time
 }
 
-func newLife(t *testing.T, w *world) *life {
+func newLife(t *testing.T, w *world, how setting) *life {
 	t.Helper()
 	s := w.open(t, func(s *sale.Sale) {
-		s.PerUserLimit, s.MaxUnpaidHolds, s.CoolDown, s.Hold = 3, 2, time.Minute, 30*time.Second
-		s.Items = []sale.Item{{SKU: "A", Stock: 5, Price: 100}, {SKU: "B", Stock: 2, Price: 0}}
+		s.PerUserLimit, s.MaxUnpaidHolds, s.CoolDown, s.Hold, s.LimitRule = 3, how.Patience, time.Minute, 30*time.Second, how.Rule
+		s.Items = []sale.Item{{SKU: "A", Stock: how.Stock[0], Price: 100}, {SKU: "B", Stock: how.Stock[1], Price: 0}}
 	})
 	return &life{t: t, w: w, sale: s, born: w.now(t)}
 }
@@ -175,6 +199,9 @@ func (l *life) live(o op) string {
 		return l.answer(l.told(&after), err)
 	case "pay", "underpay", "fail":
 		return l.pay(ctx, o)
+	case "lapse":
+		l.w.Advance(time.Minute)
+		return l.sweep(ctx)
 	case "sweep":
 		return l.sweep(ctx)
 	case "expire":

@@ -122,6 +122,8 @@ func (p *replay) orderRow(e *ledger.Entry) {
 		p.wrong("P6 row %d takes order %v from version %d to %d", e.Seq, e.Order, old.Version, b.Version)
 	case known && !sameBirth(old, o):
 		p.wrong("P6 row %d changes more than the state: %+v to %+v", e.Seq, old, o)
+	case b.State == sale.Expired && e.At.Before(old.ExpiresAt):
+		p.wrong("row %d ends the hold of order %v early", e.Seq, e.Order)
 	case !known:
 		p.birth(e, &o)
 	}
