@@ -28,7 +28,7 @@ func (c *orderListCmd) Run(ctx context.Context, s *session) error {
 	if c.Limit < 0 {
 		return &usageError{message: "--limit: the number is negative", hint: "0 lists all"}
 	}
-	const page = 1000
+	const page = 500 // the most that the API gives at once
 	orders := []client.Order{}
 	err := c.call(ctx, s, func(ctx context.Context, api *client.Client) error {
 		q := client.OrderQuery{Sale: c.Sale, User: c.User, State: c.State, Limit: page}
