@@ -29,7 +29,7 @@ func Machine(t *testing.T, open func(t *testing.T) World, checks int) {
 		if lives++; lives > checks && !failing {
 			return
 		}
-		failing = true // until the end is reached: rapid comes back to shorten the life
+		failing = true    // until the end is reached: rapid comes back to shorten the life
 		if lives%5 == 0 { // a MemStore copies everything it ever saw
 			subject, twin = newWorld(t, open(t)), newWorld(t, MemWorld(t))
 		}
