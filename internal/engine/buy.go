@@ -101,10 +101,25 @@ func (e *Engine) buy(ctx context.Context, r Request) (Decision, error) {
 		return Decision{}, err
 	}
 	e.observer.Decided(out.Verdict, FromLedger)
+	if out.Verdict == sale.Replayed {
+		out.Order = e.whole(ctx, out.Order)
+	}
 	return Decision{
 		Verdict: out.Verdict, Order: out.Order, View: v, Left: out.Left, RetryAt: out.RetryAt,
 		Queue: out.queue, Ledger: out.call,
 	}, nil
+}
+
+// whole returns an order with the one that took its place, which only orders that
+// ended unpaid can have. It is an extra; without the ledger it is left out.
+func (e *Engine) whole(ctx context.Context, o sale.Order) sale.Order {
+	if o.State != sale.Cancelled && o.State != sale.Expired {
+		return o
+	}
+	if full, err := e.ledger.Order(ctx, o.ID); err == nil {
+		return full
+	}
+	return o
 }
 
 // infrastructure gives errors without a code the code of infrastructure trouble.

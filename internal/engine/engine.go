@@ -156,7 +156,10 @@ func (e *Engine) ChangeSale(ctx context.Context, slug string, version int64, c s
 // Cancel ends a reserved order. An empty user stands for the shop.
 func (e *Engine) Cancel(ctx context.Context, id sale.OrderID, user string) (sale.Order, error) {
 	o, err := e.ledger.Cancel(ctx, id, user)
-	return o, infrastructure(err)
+	if err != nil {
+		return sale.Order{}, infrastructure(err)
+	}
+	return e.whole(ctx, o), nil
 }
 
 // Pay books a payment notice.

@@ -315,7 +315,7 @@ func (b *Book) Pay(ctx context.Context, p sale.Payment) (Paid, error) {
 		first := d.now
 		if known {
 			first = row.At
-			if row.Order != p.Order || row.Amount != p.Amount || row.Currency != p.Currency {
+			if contradicts(&row, &p) {
 				return &sale.Error{
 					Code: sale.CodePaymentMismatch, Field: "payment_id", Message: "this payment is known with another order, amount or currency",
 					Hint: "use the provider's own id of the charge, and repeat a notice unchanged",
@@ -336,6 +336,16 @@ func (b *Book) Pay(ctx context.Context, p sale.Payment) (Paid, error) {
 		return Paid{}, orderError(err)
 	}
 	return paid, nil
+}
+
+// contradicts reports whether a notice cannot be about the charge that is stored.
+// What a failed try would have cost binds nobody: only two captures must agree.
+func contradicts(row *PaymentRow, p *sale.Payment) bool {
+	if row.Order != p.Order {
+		return true
+	}
+	captured := row.Status == sale.PaymentSucceeded && p.Status == sale.PaymentSucceeded
+	return captured && (row.Amount != p.Amount || row.Currency != p.Currency)
 }
 
 func checkPayment(p sale.Payment) error {

@@ -13,8 +13,10 @@ import (
 //
 // Methods are safe for concurrent use. Each write is one transaction: after it
 // returns nil all of it is durable, after an error none of it is — except that
-// an error from the commit itself leaves the outcome unknown. Every write is
-// safe to repeat, because ids are derived and transitions conditional.
+// an error from the commit itself leaves the outcome unknown. What concerns an
+// order, a payment or a refund is safe to repeat, because ids are derived and
+// transitions conditional; an act on a sale is, when it names the version it
+// has seen.
 // Business refusals are *sale.Error or verdicts; any other error is
 // infrastructure trouble.
 type Ledger interface {
@@ -174,7 +176,7 @@ type DueOrders struct {
 // Payments books charges and what must go back.
 type Payments interface {
 	// Pay books a notice and moves the order. CodeOrderNotFound and
-	// CodePaymentMismatch (the id is known with another order, amount or
+	// CodePaymentMismatch (the id is known with another order, or captured
 	// currency) store nothing; everything else is stored and never an error.
 	Pay(ctx context.Context, p sale.Payment) (Paid, error)
 	// ListRefunds returns refund records in the order they came to be, those

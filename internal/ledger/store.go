@@ -142,8 +142,10 @@ type Changes struct {
 	// before Revised is written.
 	Sold []int64
 	// Holders are upserted whole. Guards: no quantity below zero, Live ≤ Cap.
-	Holders  []Holder
-	Payments []PaymentRow  // upserted by id
+	Holders []Holder
+	// Payments are upserted by id; the time of the first notice stays. Guards:
+	// the same order, and of a captured one the same amount and currency.
+	Payments []PaymentRow
 	Refunds  []sale.Refund // upserted by id
 	// Entries are appended to the journal; Seq and Head are the new end.
 	// Guard: the sale's seq is FromSeq.

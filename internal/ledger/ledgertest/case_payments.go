@@ -20,6 +20,7 @@ func paymentCases() []testCase {
 		{name: "Pay/any order of notices", run: payPermuted},
 		{name: "Pay/a second charge goes back", run: paySecond},
 		{name: "Pay/the id is known with other facts", run: payMismatch},
+		{name: "Pay/a failed try binds no amount", run: payAfterFailedTry},
 		{name: "Pay/malformed notices", run: payMalformed},
 		{name: "Pay/after end, close and pause", run: payAfterEnd},
 	}
@@ -151,7 +152,6 @@ func payMismatch(t *testing.T, w *world) {
 		func(n *sale.Payment) { n.Order = q.ID },
 		func(n *sale.Payment) { n.Amount++ },
 		func(n *sale.Payment) { n.Currency = "USD" },
-		func(n *sale.Payment) { n.Amount, n.Status = 0, sale.PaymentFailed },
 	} {
 		n := charge(o, "p")
 		change(&n)
@@ -159,6 +159,25 @@ func payMismatch(t *testing.T, w *world) {
 		requireCode(t, sale.CodePaymentMismatch, err)
 		require.Equal(t, before, w.dump(t), "%+v", n)
 	}
+}
+
+func payAfterFailedTry(t *testing.T, w *world) {
+	s := w.open(t, nil)
+	o := w.take(t, s, "ann", "k", 1)
+	try := charge(o, "p")
+	try.Status, try.Amount, try.Currency = sale.PaymentFailed, try.Amount-1, "USD"
+	require.Equal(t, sale.OutcomeRecorded, w.notify(t, try).Outcome)
+	require.Equal(t, sale.OutcomePaid, w.notify(t, charge(o, "p")).Outcome, "the money that came is booked")
+	require.Equal(t, sale.OutcomeAlreadyPaid, w.notify(t, try).Outcome, "and the old notice changes nothing")
+
+	wrong := charge(w.take(t, s, "bob", "k", 1), "q")
+	wrong.Status = sale.PaymentFailed
+	require.Equal(t, sale.OutcomeRecorded, w.notify(t, wrong).Outcome)
+	wrong.Status, wrong.Amount = sale.PaymentSucceeded, wrong.Amount+1
+	require.Equal(t, sale.OutcomeRefundRequired, w.notify(t, wrong).Outcome)
+	back := w.refunds(t, "")
+	require.Len(t, back, 1)
+	require.Equal(t, wrong.Amount, back[0].Amount, "what was captured goes back")
 }
 
 func payMalformed(t *testing.T, w *world) {

@@ -183,6 +183,11 @@ func (tx *memTx) writeMoney(ctx context.Context, _ *rows, c *ledger.Changes) err
 		if err := tx.step(ctx); err != nil {
 			return err
 		}
+		old, known := s.payments[p.ID]
+		captured := old.Status == sale.PaymentSucceeded
+		if known && (old.Order != p.Order || captured && (old.Amount != p.Amount || old.Currency != p.Currency)) {
+			return fmt.Errorf("%w: payment %s is another's", ledger.ErrConstraint, p.ID)
+		}
 		p.At = instant(p.At)
 		s.payments[p.ID] = p
 	}
