@@ -57,7 +57,7 @@ func streamSale(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err = s.begin(ctx, orders); err == nil {
+	if err = s.begin(ctx, orders); err == nil && x.r.Method != http.MethodHead { // which asks for the header only
 		err = s.follow(ctx, expired)
 	}
 	if err != nil { // the client, if it is still there, comes back by itself

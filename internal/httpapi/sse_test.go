@@ -231,6 +231,28 @@ func TestStreamCaps(t *testing.T) {
 	w.listen(t, u1, "drop", from("192.0.2.3")...)
 }
 
+func TestStreamCapsComeBeforeTheLookUp(t *testing.T) {
+	t.Parallel()
+	w := buildWorld(t, settings{options: httpapi.Options{Streams: httpapi.StreamLimits{PerIP: 1}}})
+	w.openSale(t, "drop", 5)
+	invented := func() answer { return w.call(t, nobody, "GET /v1/sales/invented/events", "") }
+	invented().requireCode(t, http.StatusNotFound, "sale_not_found")
+	invented().requireCode(t, http.StatusNotFound, "sale_not_found")
+	w.listen(t, nobody, "drop")
+	invented().requireCode(t, http.StatusTooManyRequests, "too_many_streams")
+}
+
+func TestHeadOfAStreamHoldsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.openSale(t, "drop", 5)
+	a := w.call(t, nobody, "HEAD /v1/sales/drop/events", "")
+	require.Equal(t, http.StatusOK, a.status)
+	require.Equal(t, "text/event-stream", a.header.Get("Content-Type"))
+	require.Equal(t, http.StatusOK, w.call(t, nobody, "GET /v1/sales/drop", "").status, "the connection is free for more")
+	require.Eventually(t, func() bool { return w.streams(t) == 0 }, 5*time.Second, 10*time.Millisecond)
+}
+
 func (w *world) streams(t *testing.T) int {
 	t.Helper()
 	return want[client.Stats](t, http.StatusOK, w.call(t, w.admin, "GET /v1/admin/stats", "")).Streams
