@@ -37,7 +37,9 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: scriptCommands(t.Context()),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DATA", filepath.Join(e.WorkDir, "data"))
-			return nil
+			examples, err := filepath.Abs("../../examples")
+			e.Setenv("EXAMPLES", examples)
+			return err
 		},
 	})
 }
