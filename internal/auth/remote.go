@@ -42,7 +42,21 @@ type Remote struct {
 // NewRemote returns the key set at a URL, bound to one algorithm. Nothing is
 // fetched before Run or the first token.
 func NewRemote(algorithm, url string, now func() time.Time) *Remote {
-	return &Remote{url: url, algorithm: algorithm, client: &http.Client{Timeout: remoteTimeout}, now: now}
+	client := &http.Client{Timeout: remoteTimeout, CheckRedirect: staySafe}
+	return &Remote{url: url, algorithm: algorithm, client: client, now: now}
+}
+
+const maxRedirects = 5
+
+var errRedirect = errors.New("auth: the key set is redirected too often, or to a place that is neither https nor loopback")
+
+// staySafe keeps redirects where the first request had to be: whoever changes
+// the key set on the way signs tokens for every buyer.
+func staySafe(next *http.Request, before []*http.Request) error {
+	if len(before) > maxRedirects || !private(next.URL) {
+		return errRedirect
+	}
+	return nil
 }
 
 // Key returns the key that a Verifier uses.

@@ -168,6 +168,29 @@ func TestRemoteOutage(t *testing.T) {
 	require.NoError(t, err, "the last set serves on while the issuer is out of reach")
 }
 
+func TestRemoteFollowsNoRedirectOutOfSafety(t *testing.T) {
+	t.Parallel()
+	p := newIDP(t)
+	p.add(t, "a")
+	to := make(chan string, 2)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, <-to, http.StatusFound)
+	}))
+	t.Cleanup(srv.Close)
+	now, clock := noon, noon
+	v := verifier(t, &now, auth.NewRemote(auth.EdDSA, srv.URL, func() time.Time { return clock }).Key())
+
+	to <- "http://keys.example.invalid/"
+	_, err := v.Verify(t.Context(), p.token(t, "a", "u1"))
+	requireCode(t, sale.CodeUnavailable, err)
+	require.ErrorContains(t, err, "neither https nor loopback")
+
+	to <- p.url
+	clock = clock.Add(11 * time.Second)
+	_, err = v.Verify(t.Context(), p.token(t, "a", "u1"))
+	require.NoError(t, err)
+}
+
 func TestRemoteRunReportsFailures(t *testing.T) {
 	t.Parallel()
 	p := newIDP(t)

@@ -63,11 +63,16 @@ func (s Source) remote(ctx context.Context, now func() time.Time, failed func(er
 	if err != nil {
 		return Key{}, fmt.Errorf("auth: jwks_url cannot be read: %w", err)
 	}
-	local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1"
-	if u.Scheme != "https" && (u.Scheme != "http" || !local) {
-		return Key{}, fmt.Errorf("auth: jwks_url must be https, or http on a loopback address, not %q", s.JWKSURL)
+	if !private(u) {
+		return Key{}, fmt.Errorf("auth: jwks_url must be https, or http on a loopback address, not %q", u.Redacted())
 	}
 	remote := NewRemote(s.Algorithm, s.JWKSURL, now)
 	go remote.Run(ctx, failed)
 	return remote.Key(), nil
+}
+
+// private reports whether nobody on the way can change what comes from a URL.
+func private(u *url.URL) bool {
+	local := u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1"
+	return u.Scheme == "https" || u.Scheme == "http" && local
 }
