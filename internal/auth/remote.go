@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -41,9 +42,9 @@ type Remote struct {
 
 // NewRemote returns the key set at a URL, bound to one algorithm. Nothing is
 // fetched before Run or the first token.
-func NewRemote(algorithm, url string, now func() time.Time) *Remote {
+func NewRemote(algorithm, from string, now func() time.Time) *Remote {
 	client := &http.Client{Timeout: remoteTimeout, CheckRedirect: staySafe}
-	return &Remote{url: url, algorithm: algorithm, client: client, now: now}
+	return &Remote{url: from, algorithm: algorithm, client: client, now: now}
 }
 
 const maxRedirects = 5
@@ -151,6 +152,9 @@ func (r *Remote) load(ctx context.Context) (set *keySet, err error) {
 		return nil, fmt.Errorf("auth: the URL of the key set cannot be used: %w", err)
 	}
 	resp, err := r.client.Do(req)
+	if whole, ok := errors.AsType[*url.Error](err); ok {
+		err = whole.Err // the URL, which may hold a secret, does not belong in logs
+	}
 	if err != nil {
 		return nil, fmt.Errorf("auth: the key set cannot be fetched: %w", err)
 	}

@@ -191,6 +191,18 @@ func TestRemoteFollowsNoRedirectOutOfSafety(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestRemoteKeepsItsURLOutOfErrors(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	failed := make(chan error, 1)
+	_, err := auth.Source{Algorithm: auth.EdDSA, JWKSURL: gone.URL + "/keys?token=hush"}.Load(t.Context(), atNoon, func(err error) { failed <- err })
+	require.NoError(t, err)
+	err = <-failed
+	require.ErrorContains(t, err, "refused")
+	require.NotContains(t, err.Error(), "hush")
+}
+
 func TestRemoteRunReportsFailures(t *testing.T) {
 	t.Parallel()
 	p := newIDP(t)

@@ -64,7 +64,7 @@ func (s Source) remote(ctx context.Context, now func() time.Time, failed func(er
 		return Key{}, fmt.Errorf("auth: jwks_url cannot be read: %w", err)
 	}
 	if !private(u) {
-		return Key{}, fmt.Errorf("auth: jwks_url must be https, or http on a loopback address, not %q", u.Redacted())
+		return Key{}, fmt.Errorf("auth: jwks_url must be https, or http on a loopback address, not %q", u.Scheme+"://"+u.Host)
 	}
 	remote := NewRemote(s.Algorithm, s.JWKSURL, now)
 	go remote.Run(ctx, failed)
