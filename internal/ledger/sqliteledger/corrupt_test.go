@@ -88,6 +88,27 @@ func TestUnreadableSale(t *testing.T) {
 	}
 }
 
+// TestPagesStayFullWithoutWhatCannotBeRead: a short page is the last one, or
+// those who turn pages would never see what lies behind the damage.
+func TestPagesStayFullWithoutWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	take(t, d.book, d.a, "cid", "dan")
+	d.w.sql(t, "UPDATE sales SET state = 'open' WHERE number = 1")
+	d.w.sql(t, "UPDATE orders SET state = 'lost' WHERE user IN ('cid', 'dan', 'bob')")
+	sales, err := d.book.ListSales(t.Context(), 0, 1)
+	require.NoError(t, err)
+	require.Len(t, sales, 1)
+	require.Equal(t, "b", sales[0].Slug)
+	orders, err := d.book.ListOrders(t.Context(), ledger.OrderFilter{Limit: 1})
+	require.NoError(t, err)
+	require.Len(t, orders, 1, "behind three that cannot be read")
+	require.NotZero(t, d.reports())
+	orders, err = d.book.ListOrders(t.Context(), ledger.OrderFilter{Sale: d.b.Number, Limit: 1})
+	require.NoError(t, err)
+	require.Empty(t, orders)
+}
+
 // TestUnreadableOrder: whoever works through a list goes on without it.
 func TestUnreadableOrder(t *testing.T) {
 	t.Parallel()

@@ -61,6 +61,31 @@ func list[T any](r *reader, out *[]T, decode func(*row) (T, error)) func(*row) e
 	}
 }
 
+// full reads a page of at most limit entries. Where rows of it cannot be read it
+// asks for more, so that a short page always is the last one and nobody who turns
+// pages stops before the end.
+func full[T any](limit int, read func(limit int, out *[]T) (rows int, err error)) ([]T, error) {
+	limit = max(limit, 0)
+	for more := limit; ; more *= 2 {
+		var out []T
+		rows, err := read(more, &out)
+		if err != nil {
+			return nil, err
+		}
+		if len(out) >= limit || rows < more {
+			return out[:min(len(out), limit)], nil
+		}
+	}
+}
+
+// counted counts the rows that each is called with.
+func counted(rows *int, each func(*row) error) func(*row) error {
+	return func(row *row) error {
+		*rows++
+		return each(row)
+	}
+}
+
 // each hands rows that must all be seen to fn; an unreadable one is an error.
 func each[T any](fn func(T) error, decode func(*row) (T, error)) func(*row) error {
 	return func(row *row) error {
@@ -120,23 +145,21 @@ func (r *reader) oneSale(ctx context.Context, name string, bind func(*args)) (le
 // ListSales implements ledger.Reader. A sale that cannot be read is left out and
 // reported to Options.OnCorrupt; asked for by name, it is an error.
 func (r *reader) ListSales(ctx context.Context, after sale.Number, limit int) ([]ledger.Record, error) {
-	var found sales
-	err := r.scan(ctx, "sale_list", func(a *args) {
-		a.int(int64(after))
-		a.int(int64(limit))
-	}, found.add)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]ledger.Record, 0, len(found.list))
-	for i := range found.list {
-		if err := found.list[i].err; err != nil {
-			r.onCorrupt(err)
-			continue
+	return full(limit, func(limit int, out *[]ledger.Record) (int, error) {
+		var found sales
+		err := r.scan(ctx, "sale_list", func(a *args) {
+			a.int(int64(after))
+			a.int(int64(limit))
+		}, found.add)
+		for i := range found.list {
+			if damage := found.list[i].err; damage != nil {
+				r.onCorrupt(damage)
+				continue
+			}
+			*out = append(*out, found.list[i].record)
 		}
-		out = append(out, found.list[i].record)
-	}
-	return out, nil
+		return len(found.list), err
+	})
 }
 
 // SaleNumbers implements ledger.Reader.

@@ -48,18 +48,16 @@ func (r *reader) ListRefunds(ctx context.Context, f ledger.RefundFilter) ([]sale
 	if f.State != "" {
 		name = "refunds_of_state"
 	}
-	var out []sale.Refund
-	err := r.scan(ctx, name, func(a *args) {
-		if f.State != "" {
-			a.text(string(f.State))
-		}
-		a.blob(f.After[:])
-		a.int(int64(f.Limit))
-	}, list(r, &out, decodeRefund))
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return full(f.Limit, func(limit int, out *[]sale.Refund) (rows int, err error) {
+		err = r.scan(ctx, name, func(a *args) {
+			if f.State != "" {
+				a.text(string(f.State))
+			}
+			a.blob(f.After[:])
+			a.int(int64(limit))
+		}, counted(&rows, list(r, out, decodeRefund)))
+		return rows, err
+	})
 }
 
 // EachRefund implements ledger.Reader.

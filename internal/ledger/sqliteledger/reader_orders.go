@@ -36,12 +36,12 @@ func (r *reader) OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sale.O
 // ListOrders implements ledger.Reader. An order that cannot be read is left out
 // and reported to Options.OnCorrupt.
 func (r *reader) ListOrders(ctx context.Context, f ledger.OrderFilter) ([]sale.Order, error) {
-	name, bind := pageOf(f)
-	var out []sale.Order
-	if err := r.scan(ctx, name, bind, list(r, &out, decodeOrder)); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return full(f.Limit, func(limit int, out *[]sale.Order) (rows int, err error) {
+		f.Limit = limit
+		name, bind := pageOf(f)
+		err = r.scan(ctx, name, bind, counted(&rows, list(r, out, decodeOrder)))
+		return rows, err
+	})
 }
 
 // pageOf picks the statement that finds a page of orders along an index.
@@ -103,17 +103,19 @@ func (r *reader) Due(ctx context.Context, now time.Time, limit int) ([]sale.Orde
 		id  sale.OrderID
 		end time.Time
 	}
-	var due []hold
-	err := r.scan(ctx, "orders_due", func(a *args) {
-		a.time(now)
-		a.int(int64(limit))
-	}, list(r, &due, func(row *row) (hold, error) {
-		h := hold{id: row.id(), end: row.time()}
-		if row.err == nil && h.id.IsZero() {
-			row.err = corrupt("a due order has no id")
-		}
-		return h, row.done()
-	}))
+	due, err := full(limit, func(limit int, out *[]hold) (rows int, err error) {
+		err = r.scan(ctx, "orders_due", func(a *args) {
+			a.time(now)
+			a.int(int64(limit))
+		}, counted(&rows, list(r, out, func(row *row) (hold, error) {
+			h := hold{id: row.id(), end: row.time()}
+			if row.err == nil && h.id.IsZero() {
+				row.err = corrupt("a due order has no id")
+			}
+			return h, row.done()
+		})))
+		return rows, err
+	})
 	if err != nil || len(due) == 0 {
 		return nil, time.Time{}, err
 	}
