@@ -32,13 +32,18 @@ func (a *API) Ops() http.Handler {
 
 func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := a.ready(r.Context()); err != nil {
-		health(w, http.StatusServiceUnavailable, "not ready", err.Error())
+		cause := err.Error()
+		if a.opts.OpsKeys { // anybody may ask here: the cause, which may name files, goes to the log
+			a.log.LogAttrs(r.Context(), slog.LevelWarn, "not ready", slog.Any("error", err))
+			cause = ""
+		}
+		health(w, http.StatusServiceUnavailable, "not ready", cause)
 		return
 	}
 	health(w, http.StatusOK, "ready", "")
 }
 
-// health answers a check. The ops listener is for operators, so it names causes.
+// health answers a check, naming the cause where the listener is private.
 func health(w http.ResponseWriter, status int, text, cause string) {
 	body, err := json.Marshal(struct {
 		Status string `json:"status"`

@@ -287,6 +287,10 @@ func TestOps(t *testing.T) {
 		status, _ = w.opsGet(t, guarded, "/healthz", who)
 		require.Equal(t, http.StatusOK, status)
 	}
+	status, body = w.opsGet(t, guarded, "/readyz", nobody)
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.JSONEq(t, `{"status":"not ready"}`, body, "the cause is not for everybody")
+	require.Contains(t, w.log.String(), "the ledger does not answer")
 }
 
 // A revoked key and a ledger that is out are told apart on every instance.
