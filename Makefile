@@ -21,10 +21,12 @@ ARGS ?=
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Without -buildvcs=false Go refuses a checkout that belongs to another user, as
+# in a container; the version comes by LDFLAGS.
 .PHONY: build
 build: ## Build the binary into .bin/doorbuster.
 	@mkdir -p $(BIN)
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/doorbuster ./cmd/doorbuster
+	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN)/doorbuster ./cmd/doorbuster
 
 .PHONY: run
 run: build ## Serve the embedded default; ARGS= goes to doorbuster serve.

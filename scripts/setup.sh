@@ -4,7 +4,8 @@
 set -euo pipefail
 
 need=()
-command -v gcc >/dev/null || need+=(gcc libc6-dev)
+# The compiler alone is not enough: it must find the headers of the C library.
+echo '#include <stdlib.h>' | gcc -E - >/dev/null 2>&1 || need+=(gcc libc6-dev)
 [ "${#need[@]}" -eq 0 ] && exit 0
 
 if [ "$(id -u)" -ne 0 ]; then
