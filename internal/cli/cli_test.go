@@ -148,6 +148,16 @@ func TestSettingsWithoutEquals(t *testing.T) {
 	require.Contains(t, out, "cors_origins: [https://a.example, https://b.example]  # --set")
 }
 
+func TestReachable(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]string{
+		"127.0.0.1:80": "127.0.0.1:80", "[::1]:80": "[::1]:80", "192.0.2.1:80": "192.0.2.1:80", "shop.example:80": "shop.example:80",
+		"0.0.0.0:80": "127.0.0.1:80", "[::]:80": "localhost:80",
+	} {
+		require.Equal(t, want, reachable(listen), listen)
+	}
+}
+
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,7 +82,20 @@ func (r *remote) address(s *session, dir string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return defaultURL, nil
 	}
-	return "http://" + strings.TrimSpace(string(raw)), err
+	return "http://" + reachable(strings.TrimSpace(string(raw))), err
+}
+
+// reachable turns the address of a server that listens everywhere into the one
+// under which this machine calls it.
+func reachable(listen string) string {
+	addr, err := netip.ParseAddrPort(listen)
+	switch {
+	case err != nil || !addr.Addr().IsUnspecified():
+		return listen
+	case addr.Addr().Is4():
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(addr.Port())))
+	}
+	return net.JoinHostPort("localhost", strconv.Itoa(int(addr.Port())))
 }
 
 func (r *remote) key(s *session, dir, address string) (string, error) {

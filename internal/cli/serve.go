@@ -16,8 +16,8 @@ type serveCmd struct {
 func (c *serveCmd) Help() string {
 	return "Serves until SIGINT or SIGTERM; then new requests are refused and those accepted are answered. " +
 		"The addresses in use are written to api.addr and ops.addr in the data folder. " +
-		"The first start on a loopback address makes development keys in the data folder: jwt.key signs tokens of buyers " +
-		"(doorbuster buyer token), admin.key is an API key with every scope."
+		"The first start writes keys into the data folder: admin.key is an API key with every scope; jwt.key, made only if no key of an issuer " +
+		"is configured (auth.jwt) and accepted on loopback addresses only, signs tokens of buyers (doorbuster buyer token)."
 }
 
 // Run serves.

@@ -51,7 +51,7 @@ func (c *verifyCmd) Run(ctx context.Context, s *session) error {
 		err = report.WriteText(s.Out)
 	}
 	if err == nil && report.Broken() {
-		return brokenError{}
+		return brokenError{hint: "the file was changed, or the ledger that it came from is broken; the table names what is wrong"}
 	}
 	return err
 }

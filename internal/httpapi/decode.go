@@ -48,9 +48,13 @@ func unmarshal[T any](body []byte, into *T) error {
 		return bodyError(body, err)
 	}
 	if text := bytes.TrimLeft(body, " \t\r\n"); text[0] != '{' {
-		return sale.Invalid("", "the body is not a JSON object", "")
+		return notAnObject()
 	}
 	return nil
+}
+
+func notAnObject() error {
+	return sale.Invalid("", "the body is not a JSON object", "see the request in /openapi.yaml")
 }
 
 // wantJSON refuses bodies that are not declared to be JSON.
@@ -79,7 +83,7 @@ func bodyError(body []byte, err error) error {
 		case field == "quantity":
 			return sale.InvalidQuantity(sale.MaxPerUserLimit)
 		case field == "":
-			return sale.Invalid("", "the body is not a JSON object", "")
+			return notAnObject()
 		}
 		return sale.Invalid(field, "this member is not of the right type", "numbers are whole, without fraction, exponent or quotes, and within 64 bits")
 	}

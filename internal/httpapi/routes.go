@@ -96,20 +96,20 @@ func (x *exchange) authenticate(ctx context.Context) error {
 		return err
 	}
 	x.who = who
-	allowed := false
+	allowed, needs := false, ""
 	switch x.route.scope {
 	case anybody:
 	case maybeBuyer:
-		allowed = who.User != ""
+		allowed, needs = who.User != "", "send a buyer's token, or no credentials at all"
 	case buyerOrShop:
-		allowed = who.User != "" || who.Has(auth.ScopeShop)
+		allowed, needs = who.User != "" || who.Has(auth.ScopeShop), "this needs a buyer's token or an API key with scope shop"
 	case shop:
-		allowed = who.Has(auth.ScopeShop)
+		allowed, needs = who.Has(auth.ScopeShop), "this needs an API key with scope shop"
 	case admin:
-		allowed = who.Has(auth.ScopeAdmin)
+		allowed, needs = who.Has(auth.ScopeAdmin), "this needs an API key with scope admin"
 	}
 	if !allowed {
-		return auth.Forbidden("this needs a buyer's token or an API key with another scope")
+		return auth.Forbidden(needs)
 	}
 	return nil
 }

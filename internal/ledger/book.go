@@ -207,10 +207,17 @@ func (b *Book) Cancel(ctx context.Context, id sale.OrderID, user string) (sale.O
 		case o.State == sale.Cancelled:
 			return nil
 		case o.State != sale.Reserved:
-			return sale.IllegalState("a "+string(o.State)+" order cannot be cancelled", "only a reserved order can; a paid one can be refunded by the shop")
+			return sale.IllegalState(withArticle(o.State)+" order cannot be cancelled", "only a reserved order can; a paid one can be refunded by the shop")
 		}
 		return d.release(o, sale.Cancelled)
 	})
+}
+
+func withArticle(s sale.OrderState) string {
+	if s == sale.Expired {
+		return "an " + string(s)
+	}
+	return "a " + string(s)
 }
 
 // Refund implements Orders.
@@ -226,7 +233,7 @@ func (b *Book) Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.
 			return d.writeOff(o)
 		case sale.Queued, sale.Reserved, sale.Cancelled, sale.Expired, sale.Rejected:
 		}
-		return sale.IllegalState("a "+string(o.State)+" order cannot be refunded", "only a paid order can")
+		return sale.IllegalState(withArticle(o.State)+" order cannot be refunded", "only a paid order can")
 	})
 }
 

@@ -3,6 +3,7 @@ package sale
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -108,7 +109,11 @@ func (s *Sale) move(to State, from ...State) error {
 		s.State = to
 		return nil
 	}
-	return IllegalState(fmt.Sprintf("a %s sale cannot become %s", s.State, to), fmt.Sprintf("that is possible from: %v", from))
+	possible := make([]string, len(from))
+	for i, f := range from {
+		possible[i] = string(f)
+	}
+	return IllegalState(fmt.Sprintf("a %s sale cannot become %s", s.State, to), "only a "+strings.Join(possible, " or ")+" sale can")
 }
 
 func (s *Sale) patch(p Patch) error {
