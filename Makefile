@@ -42,7 +42,9 @@ setup: ## Install what the tests need and the machine lacks (Debian packages).
 
 .PHONY: test
 test: setup ## Run every test, with the race detector on our code.
-	$(GO) test $(RACE) -timeout 12m $(ARGS) ./...
+	@mkdir -p $(BIN)/testenv
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BIN)/testenv/doorbuster ./cmd/doorbuster
+	TESTENV_BINARY=$(CURDIR)/$(BIN)/testenv/doorbuster $(GO) test $(RACE) -timeout 12m $(ARGS) ./...
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style, layers and formatting.

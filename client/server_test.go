@@ -15,9 +15,9 @@ import (
 // TestAgainstTheServer walks a sale through its life on the real server.
 func TestAgainstTheServer(t *testing.T) {
 	t.Parallel()
+	srv := testenv.Serve(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	srv := testenv.Serve(t)
 	shop, err := client.New(client.Options{URL: srv.URL, Token: srv.AdminKey()})
 	require.NoError(t, err)
 	ann, bob := shop.As(srv.Token("ann")), shop.As(srv.Token("bob"))
@@ -135,9 +135,9 @@ func TestAgainstTheServer(t *testing.T) {
 // the connection.
 func TestEventsOfTheServer(t *testing.T) {
 	t.Parallel()
+	srv := testenv.Serve(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	srv := testenv.Serve(t)
 	shop, err := client.New(client.Options{URL: srv.URL, Token: srv.AdminKey()})
 	require.NoError(t, err)
 	_, err = shop.CreateSale(ctx, client.NewSale{

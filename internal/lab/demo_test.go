@@ -110,7 +110,7 @@ func TestDemoThatRunsOutOfTimeSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	o := small(t)
 	// Holds outlast the time, so forgotten units cannot come back within it.
-	o.Hold, o.Timeout = time.Hour, 4*time.Second
+	o.Hold, o.Timeout = time.Hour, 15*time.Second
 	_, err := Demo(t.Context(), o, io.Discard)
 	require.ErrorIs(t, err, errLate)
 	require.ErrorContains(t, err, "of 30 units are paid")

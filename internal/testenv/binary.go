@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// Binary returns the path of the doorbuster binary, built from the tree under
-// test at first use. It is built without the race detector, so that crowds
-// meet what users run.
+// Binary returns the path of the doorbuster binary: the one that TESTENV_BINARY
+// names, as `make test` builds it once for all packages, or else one built from
+// the tree under test at first use. It is built without the race detector, so
+// that crowds meet what users run.
 func Binary(tb testing.TB) string {
 	tb.Helper()
 	path, err := build()
@@ -25,6 +26,9 @@ func Binary(tb testing.TB) string {
 //
 //nolint:gochecknoglobals // see above
 var build = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("TESTENV_BINARY"); path != "" {
+		return path, nil
+	}
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
