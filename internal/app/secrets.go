@@ -56,15 +56,14 @@ func tokenSource(cfg *config.Config) (source auth.Source, made string, err error
 }
 
 // ensureAdminKey writes an API key with every scope into the data folder, unless
-// the ledger has keys already. It returns the file of a new key.
+// the ledger has keys already. It returns the file of a new key. A file that is
+// there already, beside a ledger without keys, is entered again: the ledger is a
+// new one, and else nobody could come in.
 //
 // The record is entered first: a crash between the two steps leaves a key that
 // nobody knows, and the next start, seeing no file, makes another.
 func ensureAdminKey(ctx context.Context, keys ledger.Keys, dir string) (made string, err error) {
 	path := filepath.Join(dir, AdminKeyFile)
-	if _, err = os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
 	known, err := keys.ListAPIKeys(ctx)
 	if err != nil {
 		return "", err
@@ -75,6 +74,13 @@ func ensureAdminKey(ctx context.Context, keys ledger.Keys, dir string) (made str
 		if known[i].RevokedAt.IsZero() && known[i].Label != adminLabel {
 			return "", nil
 		}
+	}
+	kept, err := os.ReadFile(path) //nolint:gosec // a file of the data folder
+	if err == nil {
+		return "", enterAgain(ctx, keys, string(kept))
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
 	}
 	record, text, err := auth.NewAPIKey(adminLabel, auth.ScopeNames())
 	if err != nil {
@@ -87,6 +93,20 @@ func ensureAdminKey(ctx context.Context, keys ledger.Keys, dir string) (made str
 		return "", fmt.Errorf("the admin key cannot be kept: %w", err)
 	}
 	return path, nil
+}
+
+// enterAgain enters a kept key that the ledger does not know; one that it knows,
+// revoked or not, stays as it is.
+func enterAgain(ctx context.Context, keys ledger.Keys, text string) error {
+	record, ok := auth.APIKeyOf(strings.TrimSpace(text), adminLabel, auth.ScopeNames())
+	if !ok {
+		return nil
+	}
+	_, err := keys.APIKey(ctx, record.ID)
+	if err == nil || sale.CodeOf(err) != sale.CodeKeyNotFound {
+		return err
+	}
+	return keys.PutAPIKey(ctx, record)
 }
 
 const adminLabel = "first start"

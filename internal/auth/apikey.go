@@ -34,6 +34,13 @@ func NewAPIKey(label string, scopes []string) (ledger.APIKey, string, error) {
 	return record, keyPrefix + id + "_" + encoding().EncodeToString(secret), nil
 }
 
+// APIKeyOf returns the record of a key whose text exists already, and whether
+// the text is one of a key.
+func APIKeyOf(text, label string, scopes []string) (ledger.APIKey, bool) {
+	id, hash, ok := splitAPIKey(text)
+	return ledger.APIKey{ID: id, Hash: hash, Scopes: scopes, Label: label}, ok
+}
+
 func encoding() *base32.Encoding {
 	return base32.NewEncoding(base32Digits).WithPadding(base32.NoPadding)
 }
