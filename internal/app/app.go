@@ -64,6 +64,7 @@ type house struct {
 	stop    []func() // what build started, to be undone in reverse order
 
 	batches  batches
+	probe    probe
 	stopping atomic.Bool
 }
 
@@ -180,6 +181,9 @@ func (h *house) identify(ctx context.Context) error {
 	}
 	h.auth = auth.New(tokens, keys)
 	h.onStop("auth", func() error { h.auth.Close(); return nil })
+	if !config.Loopback(h.cfg.API.Listen) {
+		return refuseAdminKey(ctx, h.book, h.cfg.API.Listen)
+	}
 	made, err = ensureAdminKey(ctx, h.book, h.cfg.DataDir)
 	if made != "" {
 		h.made = append(h.made, made)
@@ -200,7 +204,8 @@ func (h *house) audit(ctx context.Context, slug string) ([]byte, error) {
 	return json.Marshal(report)
 }
 
-// ready tells the truth about whether this instance can sell.
+// ready tells the truth about whether this instance can sell: the ledger takes a
+// write transaction. One look serves everybody who asks within a moment.
 func (h *house) ready(ctx context.Context) error {
 	if h.stopping.Load() {
 		return errStopping
@@ -208,7 +213,9 @@ func (h *house) ready(ctx context.Context) error {
 	if err := h.batches.trouble(); err != nil {
 		return err
 	}
-	return h.book.Store.Update(ctx, func(ledger.Tx) error { return nil })
+	return h.probe.look(ctx, func(ctx context.Context) error {
+		return h.book.Store.Update(ctx, func(ledger.Tx) error { return nil })
+	})
 }
 
 // announce writes the addresses for other programs and tells a person.

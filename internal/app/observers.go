@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -71,4 +72,24 @@ func (b *batches) trouble() error {
 		return nil
 	}
 	return fmt.Errorf("the ledger did not take a batch: %w", b.err)
+}
+
+// probe remembers the last look at the ledger for a moment, so that many callers
+// cost one transaction.
+type probe struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+const probeLasts = 250 * time.Millisecond
+
+func (p *probe) look(ctx context.Context, try func(context.Context) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.IsZero() || time.Since(p.at) > probeLasts {
+		p.err = try(ctx)
+		p.at = time.Now()
+	}
+	return p.err
 }

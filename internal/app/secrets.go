@@ -111,6 +111,25 @@ func enterAgain(ctx context.Context, keys ledger.Keys, text string) error {
 
 const adminLabel = "first start"
 
+// refuseAdminKey refuses a ledger that still accepts the development key, which
+// lies in a file beside it, where others than this machine can call.
+func refuseAdminKey(ctx context.Context, keys ledger.Keys, listen string) error {
+	known, err := keys.ListAPIKeys(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range known {
+		if known[i].RevokedAt.IsZero() && known[i].Label == adminLabel {
+			return &sale.Error{
+				Code: sale.CodeInvalid, Field: "api.listen",
+				Message: "the API key of the first start is accepted on loopback addresses only, and api.listen is " + listen,
+				Hint:    "make keys of your own (doorbuster key create), then: doorbuster key revoke " + known[i].ID,
+			}
+		}
+	}
+	return nil
+}
+
 // writeFile replaces a file in one step.
 func writeFile(path, text string, mode os.FileMode) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")

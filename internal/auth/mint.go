@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -40,8 +41,6 @@ func Mint(secret []byte, c Claims) (string, error) {
 	return token.SignedString(secret)
 }
 
-const secretMode = 0o600
-
 // EnsureSecret returns the secret kept in a file, writing a random one (mode
 // 0600) if there is none, and whether it did.
 func EnsureSecret(path string) (secret []byte, created bool, err error) {
@@ -52,19 +51,29 @@ func EnsureSecret(path string) (secret []byte, created bool, err error) {
 	var raw [MinSecretLen]byte
 	_, _ = rand.Read(raw[:]) // crypto/rand.Read never fails since Go 1.24
 	text := hex.EncodeToString(raw[:])
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, secretMode) //nolint:gosec // the operator names the file
-	if errors.Is(err, fs.ErrExist) {                                           // another process was faster
+	err = keep(path, text+"\n")
+	if errors.Is(err, fs.ErrExist) { // another process was faster
 		secret, err = ReadSecret(path)
 		return secret, false, err
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("auth: the secret cannot be kept: %w", err)
 	}
-	_, err = f.WriteString(text + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return nil, false, fmt.Errorf("auth: the secret cannot be kept: %w", err)
-	}
 	return []byte(text), true, nil
+}
+
+// keep writes a new file whole: a crash leaves none, never a part of it. It fails
+// with fs.ErrExist if the file is there.
+func keep(path, text string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Link(f.Name(), path)
+	}
+	return errors.Join(err, os.Remove(f.Name()))
 }
 
 // ReadSecret returns the secret in a file: its text without surrounding space.

@@ -28,6 +28,7 @@ type catalog struct {
 	offset  time.Duration // ledger's clock − ours
 	sales   map[string]*cached[*View]
 	missing map[string]time.Time // slugs known not to exist, until when (our clock)
+	changes uint64               // counts changes of sales, so that an older "missing" is not believed
 	all     cached[[]*View]
 }
 
@@ -59,13 +60,13 @@ func (c *catalog) get(ctx context.Context, slug string) (*View, error) {
 	if err := sale.CheckSlug(slug); err != nil {
 		return nil, sale.SaleNotFound()
 	}
-	entry, missing := c.entry(slug)
+	entry, missing, changes := c.entry(slug)
 	if missing {
 		return nil, sale.SaleNotFound()
 	}
 	v, err := entry.get(ctx, c, func(ctx context.Context) (*View, error) { return c.read(ctx, slug) })
 	if err != nil && sale.CodeOf(err) == sale.CodeSaleNotFound {
-		c.forget(slug, entry)
+		c.forget(slug, entry, changes)
 	}
 	return v, infrastructure(err)
 }
@@ -87,16 +88,17 @@ func (c *catalog) peek(slug string) *View {
 	return entry.peek()
 }
 
-func (c *catalog) entry(slug string) (entry *cached[*View], missing bool) {
+func (c *catalog) entry(slug string) (entry *cached[*View], missing bool, changes uint64) {
 	c.mu.RLock()
 	entry = c.sales[slug]
 	until, gone := c.missing[slug]
+	changes = c.changes
 	c.mu.RUnlock()
 	if entry != nil {
-		return entry, false
+		return entry, false, changes
 	}
 	if gone && c.opts.Clock().Before(until) {
-		return nil, true
+		return nil, true, changes
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,14 +109,19 @@ func (c *catalog) entry(slug string) (entry *cached[*View], missing bool) {
 		entry = &cached[*View]{}
 		c.sales[slug] = entry
 	}
-	return entry, false
+	return entry, false, changes
 }
 
-func (c *catalog) forget(slug string, entry *cached[*View]) {
+// forget remembers that a slug does not exist, unless a sale has changed since
+// the read began.
+func (c *catalog) forget(slug string, entry *cached[*View], changes uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sales[slug] == entry {
 		delete(c.sales, slug)
+	}
+	if c.changes != changes {
+		return
 	}
 	if len(c.missing) >= maxMissing {
 		clear(c.missing)
@@ -128,6 +135,7 @@ func (c *catalog) changed(n sale.Number) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.missing)
+	c.changes++
 	c.all.void()
 	for _, entry := range c.sales {
 		if v := entry.peek(); v == nil || v.Number == n {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,5 +147,25 @@ func TestForeignOrderLooksUnknown(t *testing.T) {
 		require.Equal(t, unknown, foreign)
 		_, err := s.Cancel(t.Context(), o.ID, "thief")
 		require.Equal(t, unknown, err)
+	})
+}
+
+func TestSalesThatAreOverAreLetGo(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *shop) {
+		for i := range 5 {
+			name := fmt.Sprintf("drop-%d", i)
+			s.open(1, 1, func(d *sale.Sale) { d.Slug = name })
+			_, err := s.Buy(t.Context(), engine.Request{Sale: name, User: "u", Key: "k", Quantity: 1})
+			require.NoError(t, err)
+			require.LessOrEqual(t, s.Stands(), 2, "the one before has ended and is gone by the next but one")
+			if i == 3 {
+				_, err = s.ChangeSale(t.Context(), name, 0, sale.Change{Action: sale.ActionClose})
+				require.NoError(t, err)
+			}
+			s.pass(2 * time.Hour)
+			_, err = s.Sale(t.Context(), name)
+			require.NoError(t, err)
+		}
 	})
 }

@@ -194,6 +194,7 @@ func (e *Engine) heard(rows []ledger.Entry) {
 		r := &rows[i]
 		if r.Kind.OfSale() {
 			e.catalog.changed(r.Sale)
+			e.leave(r)
 		} else if r.Sale == last || !returnsUnits(r.Kind) {
 			continue
 		} else {
@@ -228,8 +229,29 @@ func (e *Engine) stand(v *View) (*stand, error) {
 	}
 	s := e.stands[v.Number]
 	if s == nil {
+		e.tidy()
 		s = newStand(e, v)
 		e.stands[v.Number] = s
 	}
 	return s, nil
+}
+
+// leave lets go of a sale that is deleted.
+func (e *Engine) leave(r *ledger.Entry) {
+	if r.Kind != ledger.SaleKind(sale.ActionDelete) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.stands, r.Sale)
+}
+
+// tidy lets go of sales that are over, with all that was remembered of them.
+// Whoever is still in such a line is answered. e.mu is held.
+func (e *Engine) tidy() {
+	for n, s := range e.stands {
+		if s.over() {
+			delete(e.stands, n)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -34,19 +35,19 @@ func TestAttemptsGatherWhileACallIsUnderWay(t *testing.T) {
 		s.open(1000, 1)
 		release := s.hold()
 		var taken atomic.Int64
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			crowd(501, func(i int) {
-				d, err := s.try(fmt.Sprintf("u%d", i), "k", 1)
-				if err == nil && d.Verdict == sale.Taken {
-					taken.Add(1)
-				}
-			})
-		}()
+		buy := func(i int) {
+			d, err := s.try(fmt.Sprintf("u%d", i), "k", 1)
+			if err == nil && d.Verdict == sale.Taken {
+				taken.Add(1)
+			}
+		}
+		var all sync.WaitGroup
+		all.Go(func() { buy(0) })
+		synctest.Wait() // its call is under way
+		all.Go(func() { crowd(500, func(i int) { buy(1 + i) }) })
 		synctest.Wait()
 		release()
-		<-done
+		all.Wait()
 		require.Equal(t, int64(501), taken.Load())
 		require.Equal(t, []int{1, 256, 244}, s.ledger.batches, "one alone at once, then what had gathered")
 	})

@@ -87,6 +87,17 @@ func (s *stand) status() sale.Status {
 	return v.Status(s.catalog.now().Add(startMargin))
 }
 
+// over reports whether nothing can be sold here any more, as far as we know: the
+// sale has ended, is closed, or is not the one under its slug.
+func (s *stand) over() bool {
+	v := s.catalog.peek(s.slug)
+	if v == nil {
+		return false // forgotten by the cache, which says nothing of the sale
+	}
+	status := v.Status(s.catalog.now())
+	return v.Number != s.number || status == sale.StatusEnded || status == sale.StatusClosed || status == sale.StatusDeleted
+}
+
 // limit returns the limit per user as far as we know, or 0.
 func (s *stand) limit() int64 {
 	if v := s.catalog.peek(s.slug); v != nil && v.Number == s.number {

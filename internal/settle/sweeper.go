@@ -125,7 +125,7 @@ func (s *Sweeper) page(ctx context.Context, now time.Time) (pageInfo, int, error
 		return pageInfo{}, 0, err
 	}
 	info := pageInfo{overdue: due.Overdue, full: len(due.IDs) == limit}
-	ended := 0
+	ended, aside := 0, len(s.aside)
 	for _, group := range bySale(s.ready(due.IDs, now)) {
 		n, err := s.end(ctx, group, now)
 		ended += n
@@ -133,7 +133,7 @@ func (s *Sweeper) page(ctx context.Context, now time.Time) (pageInfo, int, error
 			return info, ended, err
 		}
 	}
-	info.full = info.full && ended > 0 // a page that moved nothing would come back the same
+	info.full = info.full && (ended > 0 || len(s.aside) > aside) // a page that moved nothing would come back the same
 	return info, ended, nil
 }
 
