@@ -205,10 +205,7 @@ func TestC14NoticesInParallelAndOverACrash(t *testing.T) {
 	s := newSite(t)
 	const n = 30
 	published := s.open(drop, n, 1)
-	orders := make([]client.Order, n)
-	for i := range orders {
-		orders[i] = s.take(name("u", i), drop, 1)
-	}
+	orders := s.takeAll(drop, n)
 	var answered atomic.Int64
 	deliver := func(i int) client.PaymentResult {
 		o := orders[i/6]

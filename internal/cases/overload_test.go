@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/doorbuster/doorbuster/client"
 )
 
 // load counts what was answered to buys.
@@ -36,10 +34,7 @@ func TestOverloadLeavesDetailsAndPaymentsAlone(t *testing.T) {
 	s := newSite(t, "--set", "api.limits.buy.in_flight=4", "--set", "api.limits.buy.queue=16", "--set", "api.limits.buy.wait=100ms")
 	s.open("held", 400, 1)
 	s.open(drop, 1_000_000, 1_000_000)
-	orders := make([]client.Order, 400)
-	for i := range orders {
-		orders[i] = s.take(name("u", i), "held", 1)
-	}
+	orders := s.takeAll("held", 400)
 	token := s.token("crowd")
 	buy := func(l *load) {
 		l.sent.Add(1)

@@ -143,6 +143,27 @@ func (s *site) take(user, slug string, quantity int64) client.Order {
 	return o
 }
 
+// takeAll buys one unit for each of n buyers, u0, u1 …, some at once.
+func (s *site) takeAll(slug string, n int) []client.Order {
+	s.t.Helper()
+	shop := s.admin()
+	orders, errs := make([]client.Order, n), make([]error, n)
+	const hands = 16
+	crowd(hands, func(first int) struct{} {
+		for i := first; i < n; i += hands {
+			bought, err := insist(s.t.Context(), func() (client.Bought, error) {
+				return shop.Buy(s.t.Context(), slug, "k", client.Attempt{Quantity: 1, OnBehalfOf: name("u", i)})
+			})
+			orders[i], errs[i] = bought.Order, err
+		}
+		return struct{}{}
+	})
+	for _, err := range errs {
+		require.NoError(s.t, err)
+	}
+	return orders
+}
+
 // charge is the report of a captured charge of exactly what an order costs.
 func charge(o client.Order, payment string) client.Payment {
 	return client.Payment{ID: payment, Status: "succeeded", Amount: o.Amount, Currency: o.Currency}

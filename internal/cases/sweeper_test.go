@@ -40,12 +40,8 @@ func TestC24SweeperPassesABadOrder(t *testing.T) {
 	const n = 100
 	s.open(drop, n, 1, hold(2))
 	orders := make([]sale.OrderID, n)
-	for i, o := range crowd(n, func(i int) answer {
-		a, _ := s.send(s.AdminKey(), http.MethodPost, "/v1/sales/drop/orders", `{"quantity":1,"on_behalf_of":"`+name("u", i)+`"}`, "Idempotency-Key", "k")
-		return a
-	}) {
-		require.Equal(t, http.StatusCreated, o.status, o.body)
-		id, err := sale.ParseOrderID(strings.TrimPrefix(o.header.Get("Location"), "/v1/orders/"))
+	for i, o := range s.takeAll(drop, n) {
+		id, err := sale.ParseOrderID(o.ID)
 		require.NoError(t, err)
 		orders[i] = id
 	}
@@ -132,12 +128,14 @@ func TestC27HoldsEndWithoutAnySignal(t *testing.T) {
 		t.Parallel()
 		s := newSite(t)
 		s.open(drop, n, 1, hold(1))
-		last := s.take("u0", drop, 1)
-		for i := 1; i < n; i++ {
-			last = s.take(name("u", i), drop, 1)
+		var last time.Time
+		for _, o := range s.takeAll(drop, n) {
+			if o.ExpiresAt.After(last) {
+				last = *o.ExpiresAt
+			}
 		}
 		s.Kill()
-		over := time.NewTimer(time.Until(*last.ExpiresAt))
+		over := time.NewTimer(time.Until(last))
 		defer over.Stop()
 		<-over.C
 		s.crash()
