@@ -200,6 +200,7 @@ func BenchmarkFlat(b *testing.B) {
 		heap, routines := weigh()
 		send(b, wires, requests, 1_000_000)
 		heapAfter, routinesAfter := weigh()
+		runtime.KeepAlive(requests) // weighed both times
 		note("heap %.1f MiB, then %.1f MiB; goroutines %d, then %d", mib(heap), mib(heapAfter), routines, routinesAfter)
 		ratio(b, "flat_heap", float64(heap)/float64(heapAfter), 0.9)
 		ratio(b, "flat_goroutines", float64(routines)/float64(routinesAfter), 0.9)
