@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/httpapi"
 )
 
@@ -64,6 +65,25 @@ func TestPageFollowsTheClock(t *testing.T) {
 	require.Eventually(t, func() bool { return status() == "ended" }, 2*time.Second, 10*time.Millisecond)
 	list := want[client.Page[client.Sale]](t, http.StatusOK, w.call(t, nobody, "GET /v1/sales", ""))
 	require.Equal(t, "ended", list.Data[0].Status)
+}
+
+// Nor is the sale read again for it: the page is rendered anew when its status
+// changes, by the clock alone.
+func TestPageFollowsTheClockWithoutReading(t *testing.T) {
+	t.Parallel()
+	w := buildWorld(t, settings{engine: engine.Options{Refresh: time.Hour}})
+	w.openSale(t, "drop", 5, func(n *client.NewSale) { n.StartsAt = "2026-11-27T09:00:02Z" })
+	require.Equal(t, "scheduled", want[client.Sale](t, http.StatusOK, w.call(t, nobody, "GET /v1/sales/drop", "")).Status)
+	before, err := w.engine.Sale(t.Context(), "drop")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		one := want[client.Sale](t, http.StatusOK, w.call(t, nobody, "GET /v1/sales/drop", ""))
+		list := want[client.Page[client.Sale]](t, http.StatusOK, w.call(t, nobody, "GET /v1/sales", ""))
+		return one.Status == "live" && list.Data[0].Status == "live"
+	}, 4*time.Second, 20*time.Millisecond)
+	after, err := w.engine.Sale(t.Context(), "drop")
+	require.NoError(t, err)
+	require.Same(t, before, after)
 }
 
 func TestCORS(t *testing.T) {

@@ -117,9 +117,6 @@ func (s *stream) begin(ctx context.Context, orders []sale.Order) error {
 	h[headerTime] = []string{strconv.FormatInt(s.x.api.engine.Now().UnixMilli(), 10)}
 	s.x.status = http.StatusOK
 	s.x.w.WriteHeader(http.StatusOK)
-	if err := s.out.SetReadDeadline(time.Time{}); err != nil {
-		return err
-	}
 	if err := s.write([]byte("retry: 2000\n\n")); err != nil {
 		return err
 	}

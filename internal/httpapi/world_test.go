@@ -219,6 +219,9 @@ func read[T any](tb testing.TB, a answer) T {
 	return v
 }
 
+// patience is how long an answer may take before a test fails.
+const patience = 20 * time.Second
+
 // call sends a request. line is method and path, headers are pairs of name and
 // value.
 func (w *world) call(tb testing.TB, who, line, body string, headers ...string) answer {
@@ -228,7 +231,9 @@ func (w *world) call(tb testing.TB, who, line, body string, headers ...string) a
 		content = strings.NewReader(body)
 	}
 	method, path, _ := strings.Cut(line, " ")
-	r, err := http.NewRequestWithContext(tb.Context(), method, w.server.URL+path, content)
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, w.server.URL+path, content)
 	require.NoError(tb, err)
 	if who != nobody {
 		r.Header.Set("Authorization", who)
