@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -94,7 +95,9 @@ func (p *page) speed(r *DemoReport) {
 		paceRow("accepted (the stock, sold once)", &r.Accepted),
 		paceRow("refused", &r.Refused),
 	})
-	p.title("  The speed of accepting is the ledger's: buyers hear of it when their answer has made its way back through the crowd.")
+	p.line("  Accepted are the first orders for each unit, within and per second by the ledger's clock. The waits are the buyers': all")
+	p.line("  counted from the opening, with the crowd and the server on the same %d cores, so they show the queue, not one purchase.", runtime.NumCPU())
+	p.line("")
 }
 
 func paceRow(name string, a *Pace) []string {
