@@ -32,9 +32,9 @@ func TestOverloadLeavesDetailsAndPaymentsAlone(t *testing.T) {
 	t.Parallel()
 	// Few places make the machine of the test strong enough to flood them.
 	s := newSite(t, "--set", "api.limits.buy.in_flight=4", "--set", "api.limits.buy.queue=16", "--set", "api.limits.buy.wait=100ms")
-	s.open("held", 400, 1)
+	s.open("held", 200, 1)
 	s.open(drop, 1_000_000, 1_000_000)
-	orders := s.takeAll("held", 400)
+	orders := s.takeAll("held", 200)
 	token := s.token("crowd")
 	buy := func(l *load) {
 		l.sent.Add(1)

@@ -2,6 +2,8 @@ package cases_test
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -209,6 +211,9 @@ func TestC25SweeperTakesTheRightOrders(t *testing.T) {
 	require.Zero(t, s.sweep(), "a millisecond too early")
 	require.Equal(t, 2, s.pass(time.Millisecond))
 	require.Zero(t, s.sweep())
+	ended, err := s.book.Expire(t.Context(), slices.Collect(maps.Keys(want)))
+	require.NoError(t, err)
+	require.Zero(t, ended, "also where a list names them all")
 	for id, state := range want {
 		require.Equal(t, state, s.order(id).State, "the order of %s", s.order(id).User)
 	}
