@@ -59,6 +59,9 @@ func notAnObject() error {
 
 // wantJSON refuses bodies that are not declared to be JSON.
 func (x *exchange) wantJSON() error {
+	if enc := x.r.Header["Content-Encoding"]; len(enc) > 0 && !strings.EqualFold(enc[0], "identity") {
+		return &sale.Error{Code: codeUnsupportedType, Message: "the body is encoded", Hint: "send it without Content-Encoding"}
+	}
 	kind := x.r.Header["Content-Type"]
 	if len(kind) == 1 && kind[0] == typeJSON {
 		return nil

@@ -18,6 +18,7 @@ import (
 
 const (
 	headerKey       = "Idempotency-Key"
+	headerPass      = "Doorbuster-Pass"
 	headerReplayed  = "Idempotency-Replayed"
 	headerTime      = "Doorbuster-Time"
 	headerRequestID = "X-Request-Id"

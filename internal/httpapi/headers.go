@@ -17,6 +17,9 @@ func badHeader(name, message, hint string) *sale.Error {
 // abc are one key.
 func idempotencyKey(h http.Header) (string, error) {
 	values := h[headerKey]
+	if len(h[headerPass]) > 0 {
+		return "", badHeader(headerPass, "this server issues no passes", "send Idempotency-Key alone")
+	}
 	if len(values) > 1 {
 		return "", badHeader(headerKey, "the header is given more than once", "send one key")
 	}

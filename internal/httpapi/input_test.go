@@ -131,6 +131,7 @@ func TestBodyRules(t *testing.T) {
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", "application/jsonp", "", "json"} {
 		w.call(t, u1, "POST "+path, one, "Idempotency-Key", "k", "Content-Type", kind).requireCode(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
 	}
+	w.call(t, u1, "POST "+path, one, "Idempotency-Key", "k", "Content-Encoding", "gzip").requireCode(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
 	w.call(t, u1, "POST "+path, "", "Idempotency-Key", "k").requireCode(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
 	w.call(t, u1, "POST "+path, "", "Idempotency-Key", "k", "Content-Type", "application/json").requireCode(t, http.StatusBadRequest, "malformed_json")
 	for _, kind := range []string{"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/JSON"} {
@@ -161,6 +162,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	w.call(t, u1, "POST "+path, one).requireCode(t, http.StatusBadRequest, "idempotency_key_required")
 	w.buy(t, u1, "drop", "", one).requireCode(t, http.StatusBadRequest, "idempotency_key_required")
 	w.call(t, u1, "POST "+path, one, "Idempotency-Key", "a", "Idempotency-Key", "a").requireCode(t, http.StatusBadRequest, "invalid_header")
+	w.call(t, u1, "POST "+path, one, "Idempotency-Key", "a", "Doorbuster-Pass", "p").requireCode(t, http.StatusBadRequest, "invalid_header")
 	for _, bad := range []string{`"abc`, `"a"b"`, `"a\b"`, `"abc\"`, `""`, `"`, "a b", `"a b"`, "é", strings.Repeat("k", 129)} {
 		p := w.buy(t, u1, "drop", bad, one).requireCode(t, http.StatusUnprocessableEntity, "invalid_request")
 		require.Equal(t, "Idempotency-Key", p.Field, bad)
