@@ -14,7 +14,7 @@ RACE := -race -gcflags='modernc.org/sqlite/lib=-race=false'
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X github.com/doorbuster/doorbuster/internal/cli.version=$(VERSION)
 FUZZTIME ?= 30s
-SOAKTIME ?= 10m
+SOAKTIME ?= 600
 ARGS ?=
 
 .PHONY: help
@@ -69,8 +69,8 @@ fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: soak
-soak: ## Run the random state machines and crash tests for SOAKTIME (10m).
-	DOORBUSTER_SOAK=$(SOAKTIME) $(GO) test $(RACE) -timeout 0 -run 'Soak' -v ./internal/...
+soak: ## Repeat the random lives and crash tests for SOAKTIME seconds (600).
+	@scripts/soak.sh $(SOAKTIME)
 
 .PHONY: generate
 generate: build ## Write the generated pages of docs/.

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Runs the random lives, the crash tests and the crowds again and again, with new
+# seeds, for the seconds given (default 600). Ends at the first violation; the
+# seed is in its output.
+set -euo pipefail
+end=$((SECONDS + ${1:-600}))
+mkdir -p .bin/testenv
+CGO_ENABLED=0 go build -buildvcs=false -o .bin/testenv/doorbuster ./cmd/doorbuster
+export TESTENV_BINARY="$PWD/.bin/testenv/doorbuster"
+rounds=0
+while [ "$SECONDS" -lt "$end" ]; do
+	go test ./internal/ledger ./internal/ledger/sqliteledger -run 'Machine' -rapid.checks=300 -count=1
+	go test ./internal/ledger/sqliteledger -run 'Kill|DiesAtEveryStatement|TornLog' -count=1
+	go test ./internal/audit -run 'RandomLives' -count=1
+	go test ./internal/cases -run 'C02|C34|C66|C67|C68' -count=1
+	rounds=$((rounds + 1))
+done
+echo "soaked for $rounds rounds without a violation"
