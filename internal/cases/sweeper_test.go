@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/ledger/sqliteledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -171,12 +172,14 @@ func TestC62OneBadSaleLeavesTheOthersAlone(t *testing.T) {
 		"lost-holder":   {"DELETE FROM holders WHERE sale = ?"},
 		"negative-time": {"UPDATE sales SET starts_at = -1, ends_at = -2 WHERE number = ?"},
 	}
+	s.open("y", 5, 1, hold(1))
+	wholeLife(t, s, "y") // its first orders are older than the damaged ones
 	numbers := make(map[string]uint32)
 	for slug := range damages {
 		numbers[slug] = s.open(slug, 5, 1, hold(1)).Number
 		s.take("due", slug, 1) // falls due in the damaged sale
 	}
-	s.open("y", 5, 1, hold(1)) // behind all the damage in every list
+	s.open("z", 5, 1, hold(1)) // behind all the damage in every list
 	db := openSQL(t, s.database(), "ignore_check_constraints(1)", "foreign_keys(0)")
 	for slug, statements := range damages {
 		for _, statement := range statements {
@@ -185,13 +188,15 @@ func TestC62OneBadSaleLeavesTheOthersAlone(t *testing.T) {
 	}
 	for round := range 2 {
 		wholeLife(t, s, "y")
+		wholeLife(t, s, "z")
 		for slug := range damages { // what is asked there is answered too, by trouble at worst
 			a := s.call(s.token("curious"), http.MethodPost, "/v1/sales/"+slug+"/orders", `{"quantity":1}`, "Idempotency-Key", name("k", round))
 			require.True(t, a.status < http.StatusInternalServerError || a.status == http.StatusServiceUnavailable, "%s: %d %s", slug, a.status, a.body)
 		}
 		s.crash() // a start meets the damage too
 	}
-	figures := s.settled("y")
+	require.Equal(t, int64(3), s.settled("y").Expired)
+	figures := s.settled("z")
 	require.Equal(t, int64(2), figures.Expired)
 	require.Equal(t, int64(2), figures.Cancelled)
 	require.Equal(t, int64(2), figures.Refunded)
@@ -211,15 +216,33 @@ func wholeLife(t *testing.T, s *site, slug string) {
 	_, err = s.admin().Refund(t.Context(), bought.ID, refundToStock())
 	require.NoError(t, err)
 	until(t, "the hold ends", func() bool { return s.left(slug) == 5 })
-	found, err := s.as("anybody").Sale(t.Context(), slug, "")
+	shown, err := s.as("anybody").Sale(t.Context(), slug, "")
 	require.NoError(t, err)
-	require.Equal(t, "live", found.Sale.Status)
+	require.Equal(t, "live", shown.Sale.Status)
 	require.Contains(t, s.call("", http.MethodGet, "/v1/sales", "").body, `"`+slug+`"`)
 	require.Contains(t, s.call(s.AdminKey(), http.MethodGet, "/v1/admin/sales", "").body, `"`+slug+`"`)
 	require.Contains(t, s.call(s.AdminKey(), http.MethodGet, "/v1/admin/stats", "").body, `"`+slug+`"`)
-	orders := s.call(s.AdminKey(), http.MethodGet, "/v1/admin/orders?sale="+slug, "")
-	require.Equal(t, http.StatusOK, orders.status, orders.body)
-	all := s.call(s.AdminKey(), http.MethodGet, "/v1/admin/orders", "")
-	require.Equal(t, http.StatusOK, all.status, all.body)
+	found := false
+	for one, err := range client.All(func(after string) (client.Page[client.AdminSale], error) {
+		return s.admin().AdminSales(t.Context(), client.SaleQuery{After: after, Limit: 2})
+	}) {
+		require.NoError(t, err)
+		found = found || one.ID == slug
+	}
+	require.True(t, found, "small pages lead to it too")
+	for _, q := range []client.OrderQuery{{Sale: slug, Limit: 1}, {Limit: 1}} {
+		mine := make(map[string]bool)
+		for o, err := range client.All(func(after string) (client.Page[client.Order], error) {
+			q.After = after
+			return s.admin().AdminOrders(t.Context(), q)
+		}) {
+			require.NoError(t, err)
+			if o.Sale == slug {
+				mine[o.ID] = true
+			}
+		}
+		require.Contains(t, mine, bought.ID)
+		require.GreaterOrEqual(t, len(mine), 3)
+	}
 	s.settled(slug)
 }
