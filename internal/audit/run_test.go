@@ -93,7 +93,7 @@ func TestRandomLivesKeepEveryPromise(t *testing.T) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t)
-			s.live(t, rand.New(rand.NewPCG(seed, 7)), 300) //nolint:gosec // a test repeats itself
+			s.live(t, rand.New(rand.NewPCG(seed, 7)), 300)
 			report, err := Run(t.Context(), s.store, Options{})
 			require.NoError(t, err)
 			require.Len(t, report.Sales, 1)

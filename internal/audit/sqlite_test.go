@@ -28,7 +28,7 @@ func TestSQLite(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	s := newShopOver(t, store, func(d time.Duration) { clock.Add(d.Milliseconds()) })
 	s.tell(t)
-	s.live(t, rand.New(rand.NewPCG(3, 7)), 150) //nolint:gosec // a test repeats itself
+	s.live(t, rand.New(rand.NewPCG(3, 7)), 150)
 
 	report, err := Run(t.Context(), store, Options{})
 	require.NoError(t, err)

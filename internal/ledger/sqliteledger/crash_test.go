@@ -26,12 +26,12 @@ func leave(tb testing.TB, path string) (copied string) {
 	tb.Helper()
 	copied = filepath.Join(tb.TempDir(), "left.db")
 	for _, suffix := range []string{"", "-wal"} {
-		raw, err := os.ReadFile(path + suffix) //nolint:gosec // a file of this test
+		raw, err := os.ReadFile(path + suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		require.NoError(tb, err)
-		require.NoError(tb, os.WriteFile(copied+suffix, raw, 0o600)) //nolint:gosec // a file of this test
+		require.NoError(tb, os.WriteFile(copied+suffix, raw, 0o600))
 	}
 	return copied
 }
@@ -122,7 +122,7 @@ func TestTornLog(t *testing.T) {
 		}
 	}
 	left := leave(t, w.path)
-	log, err := os.ReadFile(left + "-wal") //nolint:gosec // a file of this test
+	log, err := os.ReadFile(left + "-wal")
 	require.NoError(t, err)
 	seen := make(map[int]bool)
 	cuts := []int64{sizes[3]}
@@ -133,7 +133,7 @@ func TestTornLog(t *testing.T) {
 		for _, tail := range []byte{0x00, 0xa5} { // sectors that were never written, or hold something old
 			torn := slices.Concat(log[:cut], bytes.Repeat([]byte{tail}, len(log)-int(cut)))
 			path := leave(t, left)
-			require.NoError(t, os.WriteFile(path+"-wal", torn, 0o600)) //nolint:gosec // a file of this test
+			require.NoError(t, os.WriteFile(path+"-wal", torn, 0o600))
 			whole := 0
 			for i := range sizes {
 				if sizes[i] <= cut {
