@@ -154,9 +154,16 @@ func TestDemoWhoseServerDiesSaysSo(t *testing.T) {
 	t.Parallel()
 	o := small(t)
 	o.Hold, o.Timeout = time.Hour, 30*time.Second // it cannot end before the server does
+	lightning := filepath.Join(t.TempDir(), "lightning")
 	o.Binary = script(t, `case "$1" in
-serve) `+o.Binary+` "$@" & sleep 3; kill -9 $!; echo struck by lightning >&2; exit 9;;
+serve) `+o.Binary+` "$@" & while [ ! -e `+lightning+` ]; do sleep 0.05; done; kill -9 $!; echo struck by lightning >&2; exit 9;;
 esac`)
+	o.Progress = writerFunc(func(p []byte) (int, error) {
+		if !bytes.Contains(p, []byte("units paid")) { // the door has been opened, the end is an hour away
+			return len(p), nil
+		}
+		return len(p), os.WriteFile(lightning, nil, 0o600)
+	})
 	_, err := Demo(t.Context(), o, io.Discard)
 	require.ErrorContains(t, err, "the server has ended in the middle of the sale")
 	require.ErrorContains(t, err, "struck by lightning")
