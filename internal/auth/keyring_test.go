@@ -209,3 +209,14 @@ func BenchmarkVerifyRemembered(b *testing.B) {
 		}
 	}
 }
+
+func TestInventedKeyCostsNothingWhereOnlyBuyersComeIn(t *testing.T) {
+	t.Parallel()
+	nobody := auth.New(nil, nil) // no ledger that could be asked
+	_, err := nobody.Buyer(t.Context(), []string{"Bearer dbk_invented"})
+	require.Equal(t, sale.CodeForbidden, sale.CodeOf(err))
+	for _, header := range [][]string{nil, {""}, {"Bearer "}, {"Basic dbk_x"}, {"Bearer a", "Bearer b"}, {"Bearer token"}} {
+		_, err = nobody.Buyer(t.Context(), header)
+		require.Equal(t, sale.CodeUnauthenticated, sale.CodeOf(err), "%q", header)
+	}
+}

@@ -89,6 +89,9 @@ func (x *exchange) authenticate(ctx context.Context) error {
 		if len(credentials) == 0 {
 			return nil
 		}
+		who, err := x.api.auth.Buyer(ctx, credentials)
+		x.who = who
+		return err
 	case buyerOrShop, shop, admin:
 	}
 	who, err := x.api.auth.Authenticate(ctx, credentials)
@@ -98,9 +101,7 @@ func (x *exchange) authenticate(ctx context.Context) error {
 	x.who = who
 	allowed, needs := false, ""
 	switch x.route.scope {
-	case anybody:
-	case maybeBuyer:
-		allowed, needs = who.User != "", "send a buyer's token, or no credentials at all"
+	case anybody, maybeBuyer: // answered above
 	case buyerOrShop:
 		allowed, needs = who.User != "" || who.Has(auth.ScopeShop), "this needs a buyer's token or an API key with scope shop"
 	case shop:
