@@ -167,7 +167,7 @@ func (h *house) identify(ctx context.Context) error {
 		h.log.Warn("the key set of the token issuer cannot be fetched", slog.Any("error", err))
 	})
 	if err != nil {
-		return err
+		return badTokenKey(err)
 	}
 	tokens, err := auth.NewVerifier(auth.VerifierOptions{
 		Keys: []auth.Key{key}, Issuer: h.cfg.Auth.JWT.Issuer, Audience: h.cfg.Auth.JWT.Audience, Now: time.Now,

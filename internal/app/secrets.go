@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/doorbuster/doorbuster/internal/auth"
 	"github.com/doorbuster/doorbuster/internal/config"
@@ -30,12 +31,8 @@ const (
 // place, or a development key in the data folder, on loopback addresses only.
 // made tells the file of a new development key.
 func tokenSource(cfg *config.Config) (source auth.Source, made string, err error) {
-	jwt := &cfg.Auth.JWT
-	if jwt.Named() {
-		return auth.Source{
-			Algorithm: jwt.Algorithm, SecretFile: jwt.SecretFile, PEMFile: jwt.PublicKeyFile,
-			JWKSFile: jwt.JWKSFile, JWKSURL: jwt.JWKSURL,
-		}, "", nil
+	if jwt := &cfg.Auth.JWT; jwt.Named() {
+		return namedSource(jwt), "", nil
 	}
 	if !config.Loopback(cfg.API.Listen) {
 		return source, "", &sale.Error{
@@ -53,6 +50,34 @@ func tokenSource(cfg *config.Config) (source auth.Source, made string, err error
 		made = path
 	}
 	return auth.Source{Algorithm: auth.HS256, SecretFile: path}, made, nil
+}
+
+func namedSource(jwt *config.JWT) auth.Source {
+	return auth.Source{
+		Algorithm: jwt.Algorithm, SecretFile: jwt.SecretFile, PEMFile: jwt.PublicKeyFile,
+		JWKSFile: jwt.JWKSFile, JWKSURL: jwt.JWKSURL,
+	}
+}
+
+// CheckTokenKey reads the file that a configuration names for buyers' tokens as a
+// server would; what is wrong with it is a *config.Error. A key set behind a URL
+// is not fetched.
+func CheckTokenKey(ctx context.Context, cfg *config.Config) error {
+	jwt := &cfg.Auth.JWT
+	if !jwt.Named() || jwt.JWKSURL != "" {
+		return nil
+	}
+	_, err := namedSource(jwt).Load(ctx, time.Now, nil)
+	return badTokenKey(err)
+}
+
+func badTokenKey(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &config.Error{Problems: []config.Problem{{
+		Key: "auth.jwt", Message: err.Error(), Hint: "name a readable file that holds a key of auth.jwt.algorithm",
+	}}}
 }
 
 // ensureAdminKey writes an API key with every scope into the data folder, unless

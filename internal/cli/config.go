@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"errors"
 
+	"github.com/doorbuster/doorbuster/internal/app"
 	"github.com/doorbuster/doorbuster/internal/config"
 )
 
@@ -26,8 +28,11 @@ type checked struct {
 }
 
 // Run checks.
-func (c *configCheckCmd) Run(s *session) error {
-	_, err := c.load(s, c.flags()...)
+func (c *configCheckCmd) Run(ctx context.Context, s *session) error {
+	cfg, err := c.load(s, c.flags()...)
+	if err == nil {
+		err = app.CheckTokenKey(ctx, &cfg.Config)
+	}
 	if c.JSON {
 		out := checked{OK: err == nil, Problems: problemsOf(err)}
 		if writeErr := writeJSON(s.Out, out); writeErr != nil {
