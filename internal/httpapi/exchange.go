@@ -134,7 +134,7 @@ func (a *API) logAnswer(ctx context.Context, x *exchange, took time.Duration) {
 	}
 	attrs := []slog.Attr{
 		slog.String("request", x.id), slog.String("operation", x.route.operation), slog.String("path", x.r.URL.Path),
-		slog.Int("status", x.status), slog.Duration("took", took), slog.String("client", a.clientIP(x.r).String()),
+		slog.Int("status", x.status), slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.String("client", a.clientIP(x.r).String()),
 	}
 	if x.who != nil && x.who.KeyID != "" {
 		attrs = append(attrs, slog.String("key", x.who.KeyID))
