@@ -16,8 +16,9 @@ type serveCmd struct {
 func (c *serveCmd) Help() string {
 	return "Serves until SIGINT or SIGTERM; then new requests are refused and those accepted are answered. " +
 		"The addresses in use are written to api.addr and ops.addr in the data folder. " +
-		"The first start writes keys into the data folder: admin.key is an API key with every scope; jwt.key, made only if no key of an issuer " +
-		"is configured (auth.jwt) and accepted on loopback addresses only, signs tokens of buyers (doorbuster buyer token)."
+		"On a loopback address the first start writes development keys into the data folder: admin.key is an API key with every scope; " +
+		"jwt.key, made only if no key of an issuer is configured (auth.jwt), signs tokens of buyers (doorbuster buyer token). " +
+		"On any other address both are refused: configure auth.jwt, and make API keys with doorbuster key create."
 }
 
 // Run serves.

@@ -255,8 +255,11 @@ func TestWindowCloseAndPauseAreJudgedByTheLedger(t *testing.T) {
 			_, err := s.ChangeSale(t.Context(), slug, 0, sale.Change{Action: a})
 			require.NoError(t, err)
 		}
+		require.Equal(t, sale.BadQuantity, s.buy("u", "k", 2).Verdict)
+		synctest.Wait() // the buyers are known from here on
 		act(sale.ActionPause)
 		require.Equal(t, sale.PausedNow, s.buy("u", "k", 1).Verdict)
+		require.Equal(t, sale.PausedNow, s.buy("u", "k", 2).Verdict, "memory says nothing of a paused sale")
 		require.Equal(t, sale.Replayed, s.buy("owner", "k", 1).Verdict)
 		act(sale.ActionResume)
 		s.pass(time.Hour - time.Millisecond)

@@ -53,7 +53,9 @@ func (s *stand) ask(ctx context.Context, item int, quantity int64, user string) 
 	case sale.StatusEnded, sale.StatusClosed:
 		s.memory.forget()
 		return answer{}, nil
-	case sale.StatusDraft, sale.StatusLive, sale.StatusPaused, sale.StatusDeleted:
+	case sale.StatusPaused:
+		return answer{}, nil // the ledger says so, after the look-up
+	case sale.StatusDraft, sale.StatusLive, sale.StatusDeleted:
 	}
 	if item < 0 {
 		if s.stranger(ctx, user) {
