@@ -62,7 +62,7 @@ $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 
 .PHONY: bench
 bench: ## Run the benchmarks; prints one RATIO line for each goal.
-	@scripts/bench.sh $(ARGS)
+	@scripts/bench.sh '$(ARGS)'
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s).
