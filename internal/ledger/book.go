@@ -140,13 +140,14 @@ var errForeignID = errors.New("ledger: the order's id names another sale")
 
 func (b *Book) reserve(ctx context.Context, batch Batch, out *Batched, results []Result) error {
 	return b.onSale(ctx, byNumber(ctx, batch.Sale), func(tx Tx, d *desk) error {
-		if d.rec.Path != sale.PathDirect || d.rec.Epoch != batch.Epoch {
-			return ErrWrongEpoch
-		}
 		ids := make([]sale.OrderID, len(batch.Attempts))
 		users := make([]string, len(batch.Attempts))
 		for i := range batch.Attempts {
-			ids[i], users[i] = batch.Attempts[i].ID, batch.Attempts[i].User
+			a := &batch.Attempts[i]
+			if a.Slip == nil && (d.rec.Path != sale.PathDirect || d.rec.Epoch != batch.Epoch) {
+				return ErrWrongEpoch
+			}
+			ids[i], users[i] = a.ID, a.User
 		}
 		found, err := tx.OrdersByID(ctx, ids)
 		if err != nil {
@@ -154,6 +155,9 @@ func (b *Book) reserve(ctx context.Context, batch Batch, out *Batched, results [
 		}
 		d.orders = found
 		if err := d.loadHolders(ctx, tx, users); err != nil {
+			return err
+		}
+		if err := d.loadTerms(ctx, tx, batch.Attempts); err != nil {
 			return err
 		}
 		for i := range batch.Attempts {
@@ -201,15 +205,10 @@ func Bisect(n int, do func(from, to int) error, bad func(i int, err error)) {
 // Cancel implements Orders.
 func (b *Book) Cancel(ctx context.Context, id sale.OrderID, user string) (sale.Order, error) {
 	return b.onOrder(ctx, id, func(d *desk, o sale.Order) error {
-		switch {
-		case user != "" && o.User != user:
+		if user != "" && o.User != user {
 			return sale.OrderNotFound()
-		case o.State == sale.Cancelled:
-			return nil
-		case o.State != sale.Reserved:
-			return sale.IllegalState(withArticle(o.State)+" order cannot be cancelled", "only a reserved order can; a paid one can be refunded by the shop")
 		}
-		return d.release(o, sale.Cancelled)
+		return d.cancel(o)
 	})
 }
 

@@ -17,6 +17,7 @@ type desk struct {
 	orders  map[sale.OrderID]sale.Order // loaded, and kept current
 	holders map[string]Holder           // loaded, and kept current; absent is zero
 	touched map[string]bool             // holders to write
+	terms   []Terms                     // loaded where a slip names other terms than the sale's
 	out     Changes
 	err     error // the first body that could not be written
 }
@@ -33,13 +34,17 @@ func newDesk(rec Record, now time.Time) *desk {
 
 // changes returns what is to be written, or nil for nothing.
 func (d *desk) changes() (*Changes, error) {
-	if d.err != nil || len(d.out.Entries) == 0 && len(d.out.Payments) == 0 {
+	if d.err != nil || d.out.empty() {
 		return nil, d.err
 	}
 	for _, user := range slices.Sorted(maps.Keys(d.touched)) { // the lock order
 		d.out.Holders = append(d.out.Holders, d.holders[user])
 	}
 	return &d.out, nil
+}
+
+func (c *Changes) empty() bool {
+	return len(c.Entries) == 0 && len(c.Payments) == 0 && len(c.Letters) == 0 && c.Revised == nil
 }
 
 // record appends a row to the chain.
@@ -73,19 +78,27 @@ func (d *desk) take(item int, quantity int64) {
 }
 
 // move writes an order's transition and its row.
-func (d *desk) move(from sale.OrderState, o sale.Order) {
+func (d *desk) move(from sale.OrderState, o sale.Order) { d.moveCooling(from, o, time.Time{}) }
+
+// moveCooling does the same for a transition that began a cool-down until coolUntil.
+func (d *desk) moveCooling(from sale.OrderState, o sale.Order, coolUntil time.Time) {
 	o.Version++
 	if o.State.Final() {
 		o.EndedAt = d.now
 	}
 	d.orders[o.ID] = o
 	d.out.Orders = append(d.out.Orders, OrderChange{From: from, After: o})
-	d.record(OrderKind(o.State), o.ID, orderBody(from, &o))
+	body := orderBody(from, &o)
+	body.CoolUntil = Millis(coolUntil)
+	d.record(OrderKind(o.State), o.ID, body)
 }
 
 // attempt decides one attempt. Look-up comes before every refusal; a refusal
 // changes nothing.
 func (d *desk) attempt(a *Attempt) Result {
+	if a.Slip != nil {
+		return d.slip(a)
+	}
 	item, itemErr := d.rec.Item(a.SKU)
 	if old, found := d.orders[a.ID]; found {
 		return d.replay(a, old, item, itemErr)
@@ -203,14 +216,35 @@ func (d *desk) release(o sale.Order, to sale.OrderState) error {
 	d.take(item, -o.Quantity)
 	h := d.holder(o.User)
 	h.Live -= o.Quantity
+	d.setHolder(h)
+	o.State = to
+	d.moveCooling(sale.Reserved, o, d.letGo(o.User))
+	return nil
+}
+
+// letGo counts a hold that ended unpaid and returns the end of the cool-down that
+// it began, or the zero time.
+func (d *desk) letGo(user string) (coolUntil time.Time) {
+	h := d.holder(user)
 	h.Unpaid++
 	if limit := d.rec.MaxUnpaidHolds; limit > 0 && h.Unpaid >= limit {
 		h.Unpaid, h.CoolUntil = 0, d.now.Add(d.rec.CoolDown)
+		coolUntil = h.CoolUntil
 	}
 	d.setHolder(h)
-	o.State = to
-	d.move(sale.Reserved, o)
-	return nil
+	return coolUntil
+}
+
+// cancel ends a reserved order; a cancelled one stays as it is.
+func (d *desk) cancel(o sale.Order) error {
+	switch o.State {
+	case sale.Cancelled:
+		return nil
+	case sale.Reserved:
+		return d.release(o, sale.Cancelled)
+	case sale.Queued, sale.Paid, sale.Expired, sale.Rejected, sale.Refunded:
+	}
+	return sale.IllegalState(withArticle(o.State)+" order cannot be cancelled", "only a reserved order can; a paid one can be refunded by the shop")
 }
 
 // refund ends a paid order; its units are free again.

@@ -18,6 +18,12 @@ type Kind string
 const (
 	KindRefundRequired Kind = "refund.required"
 	KindRefundDone     Kind = "refund.done"
+	// KindLaneReturn says that a lane of the fast counter took units for an order
+	// that had ended, or never will be one, and gets them back.
+	KindLaneReturn Kind = "lane.return"
+	// KindLaneAdopt says that the ledger accepted an order that the lane did not
+	// take.
+	KindLaneAdopt Kind = "lane.adopt"
 
 	saleKinds  = "sale."
 	orderKinds = "order."
@@ -34,6 +40,17 @@ func (k Kind) OfOrder() bool { return strings.HasPrefix(string(k), orderKinds) }
 
 // OfSale reports whether the row records an act on the sale itself.
 func (k Kind) OfSale() bool { return strings.HasPrefix(string(k), saleKinds) }
+
+// ForLane reports whether a lane of the fast counter must learn of such rows: what
+// ends an order gives its units back there too, and acts on the sale change its
+// rules. A birth is known there already, or comes with a KindLaneAdopt.
+func (k Kind) ForLane() bool {
+	switch k {
+	case OrderKind(sale.Reserved), OrderKind(sale.Paid), KindRefundRequired, KindRefundDone:
+		return false
+	}
+	return true
+}
 
 // Entry is one row of a sale's journal. Numbers are gapless from 1 and given
 // under the sale's lock; each row's hash covers the row before it, so a row
@@ -87,6 +104,19 @@ type OrderBody struct {
 	ExpiresAt int64           `json:"expires_at,omitempty"` // ms since 1970
 	PaymentID string          `json:"payment_id,omitempty"`
 	Replaces  sale.OrderID    `json:"replaces,omitzero"`
+	// Reason says why a rejected order was rejected.
+	Reason sale.RejectReason `json:"reason,omitempty"`
+	// CoolUntil is when the cool-down ends that this transition began.
+	CoolUntil int64 `json:"cool_until,omitempty"` // ms since 1970
+}
+
+// LaneBody is the body of a row for the lane alone: an order's units as the lane
+// must have them.
+type LaneBody struct {
+	User     string `json:"user"`
+	SKU      string `json:"item"`
+	Quantity int64  `json:"quantity"`
+	TakenAt  int64  `json:"taken_at"` // ms since 1970
 }
 
 // SaleBody is the body of a row about a sale: its rules and stock after the act.
@@ -106,6 +136,7 @@ type SaleBody struct {
 	MaxUnpaidHolds int64          `json:"max_unpaid_holds"`
 	CoolDownMS     int64          `json:"cool_down_ms"`
 	Currency       string         `json:"currency"`
+	Preferred      sale.Path      `json:"preferred_path"`
 	Items          []ItemBody     `json:"items"`
 }
 
@@ -147,7 +178,7 @@ func orderBody(from sale.OrderState, o *sale.Order) OrderBody {
 	return OrderBody{
 		From: from, State: o.State, Version: o.Version, User: o.User, SKU: o.SKU, Quantity: o.Quantity,
 		Terms: o.Terms, Amount: o.Amount, Currency: o.Currency, Epoch: o.Epoch,
-		ExpiresAt: Millis(o.ExpiresAt), PaymentID: o.PaymentID, Replaces: o.Replaces,
+		ExpiresAt: Millis(o.ExpiresAt), PaymentID: o.PaymentID, Replaces: o.Replaces, Reason: o.Reason,
 	}
 }
 
@@ -156,7 +187,7 @@ func saleBody(s *sale.Sale) SaleBody {
 		Slug: s.Slug, State: s.State, Version: s.Version, Terms: s.Terms, Path: s.Path, Epoch: s.Epoch, Title: s.Title,
 		StartsAt: Millis(s.StartsAt), EndsAt: Millis(s.EndsAt), PerUserLimit: s.PerUserLimit, LimitRule: s.LimitRule,
 		HoldMS: s.Hold.Milliseconds(), MaxUnpaidHolds: s.MaxUnpaidHolds, CoolDownMS: s.CoolDown.Milliseconds(),
-		Currency: s.Currency, Items: make([]ItemBody, 0, len(s.Items)),
+		Currency: s.Currency, Preferred: s.Preferred, Items: make([]ItemBody, 0, len(s.Items)),
 	}
 	for i := range s.Items {
 		it := &s.Items[i]

@@ -26,6 +26,8 @@ type Ledger interface {
 	Orders
 	Payments
 	Journal
+	Handover
+	Letters
 	Keys
 
 	// Watch registers fn to be called after each commit with the journal rows of
@@ -67,9 +69,12 @@ type Sales interface {
 type Attempts interface {
 	// Reserve decides a batch of attempts on one sale in one transaction, in
 	// order, and returns one result per attempt. Look-up by id precedes every
-	// refusal. ErrWrongEpoch, with nothing decided, if the batch believes in
-	// another epoch or path. A row that the database refuses fails alone: its
-	// Result carries Err, the others are decided.
+	// refusal. ErrWrongEpoch, with nothing decided, if an attempt without a slip
+	// believes in another epoch or path. A row that the database refuses fails
+	// alone: its Result carries Err, the others are decided.
+	//
+	// An attempt with a slip has been taken by the fast counter: it becomes an
+	// order whatever happens, reserved, paid or rejected.
 	Reserve(ctx context.Context, b Batch) (Batched, error)
 }
 
@@ -98,6 +103,20 @@ type Attempt struct {
 	// Expected, if set, is the amount and currency the buyer agreed to; other
 	// terms are refused with sale.TermsChanged.
 	Expected *Money
+	// Slip is set where the fast counter has taken the attempt already.
+	Slip *Slip
+}
+
+// Slip is under what an attempt was taken by the fast counter. It is judged by
+// that, never by the judge's now, and is believed: who brings it has checked its
+// MAC.
+type Slip struct {
+	Epoch   int64
+	Terms   int64
+	TakenAt time.Time // in the ledger's time
+	// Presented says that the buyer brought it, not the tray, so that the counter
+	// may not know of it.
+	Presented bool
 }
 
 // Money is an amount in minor units of a currency.
@@ -115,8 +134,9 @@ type Batched struct {
 
 // Result is the answer to one attempt.
 type Result struct {
+	// Verdict is a refusal also for a slip that became a rejected order.
 	Verdict sale.Verdict
-	Order   sale.Order // for Taken and Replayed
+	Order   sale.Order // for Taken and Replayed, and for every slip
 	// Left is the item's stock that nobody holds, after this attempt.
 	Left int64
 	// RetryAt is when a cool-down ends; zero for other verdicts.
@@ -127,10 +147,18 @@ type Result struct {
 
 // Orders keeps orders and moves them along their states.
 type Orders interface {
-	// Order returns one order, ReplacedBy filled; CodeOrderNotFound.
+	// Order returns one order, ReplacedBy filled; CodeOrderNotFound. An order
+	// whose row the database refused, and whose slip therefore is a dead letter,
+	// is rejected.
 	Order(ctx context.Context, id sale.OrderID) (sale.Order, error)
+	// OrdersByID returns those of the orders that exist, ReplacedBy not filled.
+	OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sale.OrderID]sale.Order, error)
 	// ListOrders returns orders that match, newest first.
 	ListOrders(ctx context.Context, f OrderFilter) ([]sale.Order, error)
+	// CancelQueued ends an order that the fast counter has taken and the ledger
+	// does not hold yet: the slip, coming later, meets a final order. What the
+	// ledger holds already is treated as Cancel does. a is believed.
+	CancelQueued(ctx context.Context, a Attempt) (sale.Order, error)
 	// Cancel ends a reserved order; repeated on a cancelled one it returns it
 	// unchanged. CodeIllegalState in any other state. user, if not empty, must
 	// be the order's, else CodeOrderNotFound.
@@ -204,6 +232,9 @@ type RefundFilter struct {
 type Journal interface {
 	// Rows returns journal rows of a sale with a number above after, in order.
 	Rows(ctx context.Context, n sale.Number, after uint64, limit int) ([]Entry, error)
+	// LaneRows returns the rows above after that a lane of the fast counter must
+	// learn of, in order, at most limit, and the number up to which that is all.
+	LaneRows(ctx context.Context, n sale.Number, after uint64, limit int) (LaneRows, error)
 	// Snapshot calls fn with a reader on which every read sees the same instant.
 	// The reader is valid until fn returns.
 	Snapshot(ctx context.Context, fn func(Reader) error) error

@@ -77,6 +77,7 @@ func (d *desk) settleLate(p sale.Payment, old sale.Order) (sale.Outcome, sale.Or
 	o.ID, o.Replaces, o.State, o.PaymentID = id, old.ID, sale.Paid, p.ID
 	o.Version, o.Epoch, o.ReservedAt, o.ExpiresAt, o.EndedAt = 0, d.rec.Epoch, d.now, time.Time{}, time.Time{}
 	d.bear(o, item)
+	d.adopt(&o, d.now)
 	return sale.OutcomePaid, d.orders[id], id
 }
 

@@ -15,6 +15,10 @@ const (
 // CreateSale implements Sales.
 func (b *Book) CreateSale(ctx context.Context, s sale.Sale) (sale.Sale, error) {
 	s.State, s.Version, s.Terms, s.Epoch, s.Path = sale.Draft, 1, 1, 1, sale.PathDirect
+	s.BuildToken, s.BuildAt, s.Salts = 0, time.Time{}, nil
+	if s.Preferred == "" {
+		s.Preferred = sale.PathDirect
+	}
 	s.Key = sale.NewKey()
 	s.StartsAt, s.EndsAt = instant(s.StartsAt), instant(s.EndsAt)
 	s.Hold, s.CoolDown = span(s.Hold), span(s.CoolDown)
@@ -139,7 +143,7 @@ func (b *Book) Order(ctx context.Context, id sale.OrderID) (sale.Order, error) {
 	}
 	o, ok := found[id]
 	if !ok {
-		return sale.Order{}, sale.OrderNotFound()
+		return b.parked(ctx, r, id)
 	}
 	if o.State != sale.Cancelled && o.State != sale.Expired {
 		return o, nil
@@ -157,6 +161,31 @@ func (b *Book) Order(ctx context.Context, id sale.OrderID) (sale.Order, error) {
 		o.ReplacedBy = heir
 	}
 	return o, nil
+}
+
+// parked returns the order of a dead letter whose row the database refused.
+func (b *Book) parked(ctx context.Context, r Reader, id sale.OrderID) (sale.Order, error) {
+	l, found, err := r.LetterOf(ctx, id)
+	if err != nil {
+		return sale.Order{}, err
+	}
+	if !found {
+		return sale.Order{}, sale.OrderNotFound()
+	}
+	rec, err := r.SaleByNumber(ctx, id.Sale())
+	if err != nil {
+		return sale.Order{}, orderError(err)
+	}
+	a := l.Attempt
+	return sale.Order{
+		ID: id, Slug: rec.Slug, User: a.User, SKU: a.SKU, Quantity: a.Quantity, Terms: a.Slip.Terms, Currency: rec.Currency,
+		State: sale.Rejected, Reason: sale.RejectedSlip, Epoch: a.Slip.Epoch, Version: 1, ReservedAt: l.ParkedAt, EndedAt: l.ParkedAt,
+	}, nil
+}
+
+// OrdersByID implements Orders.
+func (b *Book) OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sale.OrderID]sale.Order, error) {
+	return b.store.Read().OrdersByID(ctx, ids)
 }
 
 // ListOrders implements Orders.

@@ -108,6 +108,14 @@ type Reader interface {
 	EachRefund(ctx context.Context, n sale.Number, fn func(sale.Refund) error) error
 
 	Rows(ctx context.Context, n sale.Number, after uint64, limit int) ([]Entry, error)
+	// LaneRows returns those of the rows for which Kind.ForLane holds.
+	LaneRows(ctx context.Context, n sale.Number, after uint64, limit int) ([]Entry, error)
+
+	// Letter returns one dead letter; CodeLetterNotFound.
+	Letter(ctx context.Context, id LetterID) (Letter, error)
+	// LetterOf returns the authentic dead letter of an order and whether there is one.
+	LetterOf(ctx context.Context, id sale.OrderID) (Letter, bool, error)
+	ListLetters(ctx context.Context, f LetterFilter) ([]Letter, error)
 
 	APIKey(ctx context.Context, id string) (APIKey, error)
 	ListAPIKeys(ctx context.Context) ([]APIKey, error)
@@ -147,14 +155,15 @@ type Changes struct {
 	// the same order, and of a captured one the same amount and currency.
 	Payments []PaymentRow
 	Refunds  []sale.Refund // upserted by id
+	Letters  []Letter      // upserted by id; of a known one only State and ClosedAt move
 	// Entries are appended to the journal; Seq and Head are the new end.
 	// Guard: the sale's seq is FromSeq.
 	Entries []Entry
 	FromSeq uint64
 	Seq     uint64
 	Head    [32]byte
-	// Revised, if set, replaces slug, rules, state, terms, version, path, epoch
-	// and item titles, prices and stocks of the sale. Its stock guards as above.
+	// Revised, if set, replaces slug, rules, state, terms, version, path, epoch,
+	// build token and its time, salts, and item titles, prices and stocks of the sale. Its stock guards as above.
 	// A deleted sale gives its slug free. NewTerms, if set, is inserted.
 	Revised  *sale.Sale
 	NewTerms *Terms

@@ -21,6 +21,9 @@ const (
 	ActionClose   Action = "closed"
 	ActionRestock Action = "restocked"
 	ActionDelete  Action = "deleted"
+	// ActionReroute is not an operator's alone: the sale moved to another path, or
+	// to the same one under a new epoch. The version stays.
+	ActionReroute Action = "rerouted"
 )
 
 // Change is one act on a sale. Patch goes with ActionUpdate, Restock with
@@ -43,6 +46,7 @@ type Patch struct {
 	MaxUnpaidHolds *int64
 	CoolDown       *time.Duration
 	Currency       *string
+	Preferred      *Path
 	Items          []ItemPatch
 }
 
@@ -99,7 +103,7 @@ func (s *Sale) act(c Change) error {
 		return s.move(Closed, Published, Paused)
 	case ActionDelete:
 		return s.move(Deleted, Draft, Closed)
-	case ActionCreate:
+	case ActionCreate, ActionReroute:
 	}
 	return Invalid("action", "the action is unknown", "")
 }
@@ -129,6 +133,7 @@ func (s *Sale) patch(p Patch) error {
 	set(&s.MaxUnpaidHolds, p.MaxUnpaidHolds)
 	set(&s.CoolDown, p.CoolDown)
 	set(&s.Currency, p.Currency)
+	set(&s.Preferred, p.Preferred)
 	for _, ip := range p.Items {
 		i, err := s.Item(ip.SKU)
 		if err != nil {

@@ -37,6 +37,7 @@ const (
 	CodeUnauthenticated Code = "unauthenticated"
 	CodeForbidden       Code = "forbidden"
 	CodeKeyNotFound     Code = "key_not_found"
+	CodeLetterNotFound  Code = "letter_not_found"
 )
 
 // Error is a coded error with a hint that a person can act on.
@@ -114,6 +115,11 @@ func OrderNotFound() *Error {
 // RefundNotFound returns the error for an unknown refund record.
 func RefundNotFound() *Error {
 	return &Error{Code: CodeRefundNotFound, Message: "there is no such refund", Hint: "list the open ones with GET /v1/refunds?state=required"}
+}
+
+// LetterNotFound returns the error for an unknown dead letter.
+func LetterNotFound() *Error {
+	return &Error{Code: CodeLetterNotFound, Message: "there is no such dead letter", Hint: "list them with: doorbuster deadletter list"}
 }
 
 // IllegalState returns the error for an act that the present state forbids.

@@ -58,7 +58,9 @@ type Order struct {
 	ReservedAt time.Time // when the ledger judged it
 	ExpiresAt  time.Time // ReservedAt + hold; zero for an order that never waits
 	EndedAt    time.Time // when the present final state began; zero before
-	PaymentID  string    // the one charge that paid it; empty for none or price zero
+	// Reason says why a rejected order was rejected; empty in every other state.
+	Reason    RejectReason
+	PaymentID string // the one charge that paid it; empty for none or price zero
 	// Replaces is the expired or cancelled order whose late payment bore this
 	// one; zero for an ordinary order.
 	Replaces OrderID
@@ -66,6 +68,20 @@ type Order struct {
 	// this one's place, or zero.
 	ReplacedBy OrderID
 }
+
+// RejectReason says why the judge rejected what the fast counter had taken.
+type RejectReason string
+
+// The reasons of a rejection.
+const (
+	RejectedSoldOut  RejectReason = "sold_out"      // the units had gone another way
+	RejectedStock    RejectReason = "stock_reduced" // the operator cut the stock below what was queued
+	RejectedLimit    RejectReason = "limit_reached"
+	RejectedCoolDown RejectReason = "cool_down"
+	RejectedLate     RejectReason = "too_late"   // it waited longer than is allowed
+	RejectedSale     RejectReason = "sale_gone"  // the sale was put away
+	RejectedSlip     RejectReason = "unreadable" // the slip could not be judged; an operator has it
+)
 
 // Verdict is the answer to one attempt.
 type Verdict string

@@ -69,6 +69,9 @@ type Rules struct {
 	// CoolDown is how long such a buyer is refused new holds.
 	CoolDown time.Duration
 	Currency string
+	// Preferred is the path that the sale takes when it can: PathFast sells
+	// through the fast counter while one is loaded. Empty is PathDirect.
+	Preferred Path
 }
 
 // Item is a SKU of a sale with its own stock and price. Stock counts what the
@@ -96,9 +99,18 @@ type Sale struct {
 	// change of them. Orders keep the number they were taken under.
 	Terms int64
 	// Version grows with each change that an operator makes.
-	Version   int64
-	Path      Path
-	Epoch     int64
+	Version int64
+	// Path is the way attempts take now, under Epoch, which grows with each change
+	// of the way.
+	Path  Path
+	Epoch int64
+	// BuildToken is the newest right to load the fast counter, given at BuildAt;
+	// zero if none ever was. It becomes the epoch when the build is finished.
+	BuildToken int64
+	BuildAt    time.Time
+	// Salts has one entry per lane of the fast counter, which spreads the lanes
+	// over its masters; nil where the sale never was on the fast path.
+	Salts     []uint32
 	Items     []Item
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -152,6 +164,7 @@ func (s *Sale) OrderID(user, key string) OrderID {
 func (s *Sale) Clone() Sale {
 	c := *s
 	c.Items = append([]Item(nil), s.Items...)
+	c.Salts = append([]uint32(nil), s.Salts...)
 	return c
 }
 
@@ -209,6 +222,8 @@ func (r *Rules) checkRules() error {
 		return Invalid("max_unpaid_holds", "the number of unpaid holds is out of range", "send 0 for no cap, or a small number")
 	case r.CoolDown < 0 || r.CoolDown > MaxCoolDown:
 		return Invalid("cool_down_seconds", "the cool-down is out of range", "send 0 seconds to 30 days")
+	case r.Preferred != PathDirect && r.Preferred != PathFast && r.Preferred != "":
+		return Invalid("preferred_path", "the path is unknown", "use direct or fast")
 	}
 	if err := checkTitle("title", r.Title); err != nil {
 		return err
