@@ -232,8 +232,10 @@ type Builder interface {
 	// unfinished build left; a lane that is not there comes to be, frozen. Taken
 	// slips stay in the tray. ErrFrozen if a newer token holds it.
 	Freeze(ctx context.Context, l Lane, token int64) (Standing, error)
-	// Load adds records to the keys of the epoch that will be token. ErrFrozen if
-	// the lane is not frozen by it.
+	// Load puts records into the keys of the epoch that will be token: an act's id
+	// is recorded with its Quantity (ActReturn: 0) and Counted, in place of what was
+	// loaded of it before; an act with the zero id only sets the user's CoolUntil.
+	// What is left does not move. ErrFrozen if the lane is not frozen by the token.
 	Load(ctx context.Context, l Lane, token int64, acts []Act) error
 	// Set gives the lane its rules, what is left, and the journal number that is
 	// contained in them. The lane stays frozen. ErrFrozen.
