@@ -1,0 +1,352 @@
+package handover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+const (
+	// loadBatch is how many records go to the counter in one call.
+	loadBatch = 500
+	// nearEnd is how many journal rows may be left for the part of a build that
+	// runs while the sale is locked.
+	nearEnd = 500
+	// maxTries is how often the end of a build is tried before it is given up.
+	maxTries = 5
+)
+
+// build loads the lanes of a sale and puts it on the fast path. What is durable
+// after each step, and what a crash there leaves:
+//
+//  1. token: nothing has changed; the next builder gets a higher one.
+//  2. freeze: buyers of a fast sale are told busy. Left behind, the lane is rebuilt
+//     by anybody after two seconds.
+//  3. drain: the slips of the old lane are orders, so nobody is robbed.
+//  4. direct: buyers buy from the ledger while the lane is loaded.
+//  5. load: the records of the new epoch, beside those in force.
+//  6. finish: under the sale's lock, the last rows and what is left; the commit
+//     puts path and epoch in force. Left behind after the commit, the lane is
+//     frozen by the token that is the epoch: anybody opens it.
+//  7. unfreeze: the lane sells.
+func (k *Keeper) build(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, error) {
+	started := k.opts.Clock()
+	b, err := k.start(ctx, s.Number)
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	w := &work{k: k, build: b, lanes: lanes(s.Number, k.salts(&b.Sale))}
+	for _, step := range []func(context.Context) error{w.freeze, w.drain, w.stepAside, w.load, w.finish, w.open} {
+		if err := step(ctx); err != nil {
+			return sale.Sale{}, err
+		}
+	}
+	k.opts.Observer.Built(s.Number, why, w.orders, k.opts.Clock().Sub(started))
+	return w.after, nil
+}
+
+func (k *Keeper) start(ctx context.Context, n sale.Number) (ledger.Build, error) {
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	return k.ledger.StartBuild(call, n)
+}
+
+// salts returns those that the sale has, or new ones.
+func (k *Keeper) salts(s *sale.Sale) []uint32 {
+	if len(s.Salts) > 0 {
+		return s.Salts
+	}
+	return make([]uint32, k.opts.Lanes)
+}
+
+// work is one build under way.
+type work struct {
+	k      *Keeper
+	build  ledger.Build
+	lanes  []stock.Lane
+	after  sale.Sale // as it is now
+	seq    uint64    // the journal's number that the records contain
+	orders int
+}
+
+func (w *work) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, w.k.opts.CallTimeout)
+}
+
+func (w *work) freeze(ctx context.Context) error {
+	w.after = w.build.Sale
+	for _, l := range w.lanes {
+		call, cancel := w.call(ctx)
+		_, err := w.k.counter.Freeze(call, l, w.build.Token)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *work) drain(ctx context.Context) error {
+	for _, l := range w.lanes {
+		if err := w.k.opts.Drain(ctx, l, &w.build.Sale); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepAside lets buyers of a fast sale buy from the ledger while the build goes on.
+func (w *work) stepAside(ctx context.Context) (err error) {
+	if w.build.Sale.Path != sale.PathFast {
+		return nil
+	}
+	call, cancel := w.call(ctx)
+	defer cancel()
+	w.after, err = w.k.ledger.GoDirect(call, w.build.Sale.Number, w.build.Sale.Epoch)
+	return err
+}
+
+// load reads every order of the sale at one instant into the counter.
+func (w *work) load(ctx context.Context) error {
+	return w.k.ledger.Snapshot(ctx, func(r ledger.Reader) error {
+		rec, err := r.SaleByNumber(ctx, w.build.Sale.Number)
+		if err != nil {
+			return err
+		}
+		w.seq = rec.Seq
+		l := w.loader(&rec.Sale)
+		err = r.EachOrder(ctx, rec.Number, func(o sale.Order) error {
+			w.orders++
+			act, sku := recordOf(&o, o.ReservedAt, rec.LimitRule)
+			return l.put(ctx, act, sku)
+		})
+		if err != nil {
+			return err
+		}
+		err = r.EachHolder(ctx, rec.Number, func(h ledger.Holder) error {
+			if h.CoolUntil.IsZero() {
+				return nil
+			}
+			return l.put(ctx, stock.Act{Kind: stock.ActReturn, User: h.User, CoolUntil: h.CoolUntil}, "")
+		})
+		if err != nil {
+			return err
+		}
+		return l.flush(ctx)
+	})
+}
+
+// loader hands records to the lanes of their users.
+type loader struct {
+	w     *work
+	items map[string]int
+	ready [][]stock.Act
+}
+
+func (w *work) loader(s *sale.Sale) *loader {
+	l := &loader{w: w, items: make(map[string]int, len(s.Items)), ready: make([][]stock.Act, len(w.lanes))}
+	for i := range s.Items {
+		l.items[s.Items[i].SKU] = i
+	}
+	return l
+}
+
+// recordOf returns the record that stands for an order, and the SKU of its item.
+func recordOf(o *sale.Order, takenAt time.Time, rule sale.LimitRule) (stock.Act, string) {
+	a := stock.Act{Kind: stock.ActReturn, ID: o.ID, User: o.User, TakenAt: takenAt}
+	switch {
+	case o.State.Live():
+		a.Kind, a.Quantity, a.Counted = stock.ActAdopt, o.Quantity, o.Quantity
+	case o.State == sale.Refunded && rule == sale.LimitEverPaid:
+		a.Counted = o.Quantity
+	}
+	return a, o.SKU
+}
+
+func (l *loader) put(ctx context.Context, a stock.Act, sku string) error {
+	a.Item = l.items[sku] // a SKU that is gone can only be of an order that has ended
+	i := int(sale.UserHash(a.User) % uint64(len(l.ready)))
+	l.ready[i] = append(l.ready[i], a)
+	if len(l.ready[i]) < loadBatch {
+		return nil
+	}
+	return l.send(ctx, i)
+}
+
+func (l *loader) send(ctx context.Context, i int) error {
+	if len(l.ready[i]) == 0 {
+		return nil
+	}
+	call, cancel := l.w.call(ctx)
+	defer cancel()
+	err := l.w.k.counter.Load(call, l.w.lanes[i], l.w.build.Token, l.ready[i])
+	l.ready[i] = l.ready[i][:0]
+	return err
+}
+
+func (l *loader) flush(ctx context.Context) error {
+	for i := range l.ready {
+		if err := l.send(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rows brings journal rows after the reading into the records: each order as the
+// row left it, in order, so the last row of an order wins.
+func (w *work) rows(ctx context.Context, s *sale.Sale, rows []ledger.Entry) error {
+	l := w.loader(s)
+	for i := range rows {
+		e := &rows[i]
+		w.seq = e.Seq
+		if !e.Kind.OfOrder() {
+			continue
+		}
+		var b ledger.OrderBody
+		if err := json.Unmarshal(e.Body, &b); err != nil {
+			return fmt.Errorf("row %d of the journal: %w", e.Seq, err)
+		}
+		o := sale.Order{ID: e.Order, User: b.User, SKU: b.SKU, Quantity: b.Quantity, State: b.State}
+		act, sku := recordOf(&o, e.At, s.LimitRule)
+		act.CoolUntil = ledger.FromMillis(b.CoolUntil)
+		if err := l.put(ctx, act, sku); err != nil {
+			return err
+		}
+	}
+	return l.flush(ctx)
+}
+
+// catchUp brings the records near the end of the journal before the sale is locked.
+func (w *work) catchUp(ctx context.Context) error {
+	for {
+		call, cancel := w.call(ctx)
+		rows, err := w.k.ledger.Rows(call, w.build.Sale.Number, w.seq, pageSize)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if len(rows) <= nearEnd {
+			return nil
+		}
+		if err := w.rows(ctx, &w.build.Sale, rows); err != nil {
+			return err
+		}
+	}
+}
+
+// finish puts the lanes in force.
+func (w *work) finish(ctx context.Context) error {
+	var failed error
+	for range maxTries {
+		if err := w.catchUp(ctx); err != nil {
+			return err
+		}
+		locked, cancel := context.WithTimeout(ctx, lockLimit)
+		after, err := w.k.ledger.FinishBuild(locked, ledger.Finish{
+			Build: w.build, After: w.seq, Salts: salts(w.lanes),
+			Load: func(_ context.Context, now ledger.Present) error { return w.settle(locked, &now) },
+		})
+		cancel()
+		if err == nil {
+			w.after = after
+			return nil
+		}
+		failed = err
+		if errors.Is(err, ledger.ErrSuperseded) || errors.Is(err, stock.ErrFrozen) || ctx.Err() != nil {
+			break
+		}
+	}
+	return failed
+}
+
+func salts(lanes []stock.Lane) []uint32 {
+	out := make([]uint32, len(lanes))
+	for i := range lanes {
+		out[i] = lanes[i].Salt
+	}
+	return out
+}
+
+// settle brings the lanes to the present while the sale is locked.
+func (w *work) settle(ctx context.Context, now *ledger.Present) error {
+	at := w.seq // a try that is rolled back has loaded nothing wrong, and starts from here again
+	if err := w.rows(ctx, &now.Sale, now.Delta); err != nil {
+		return err
+	}
+	w.seq = at
+	for i, l := range w.lanes {
+		offset, err := w.offset(ctx, l)
+		if err != nil {
+			return err
+		}
+		set := stock.Setting{
+			Rules: stock.RulesOf(&now.Sale), Left: make([]int64, len(now.Sale.Items)), Applied: now.Seq,
+			MaxQueued: w.k.opts.MaxQueued, Offset: offset,
+		}
+		for j := range now.Sale.Items {
+			it := &now.Sale.Items[j]
+			set.Stock[j] = share(it.Stock, i, len(w.lanes))
+			set.Left[j] = set.Stock[j] - share(it.Sold, i, len(w.lanes))
+		}
+		if err := w.k.counter.Set(ctx, l, w.build.Token, set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// share returns lane i's part of a number over all lanes.
+func share(total int64, i, lanes int) int64 {
+	part := total / int64(lanes)
+	if int64(i) < total%int64(lanes) {
+		part++
+	}
+	return part
+}
+
+// offset measures how far the lane's clock is ahead of the ledger's.
+func (w *work) offset(ctx context.Context, l stock.Lane) (time.Duration, error) {
+	sent := w.k.opts.Clock()
+	there, err := w.k.counter.Clock(ctx, l)
+	if err != nil {
+		return 0, err
+	}
+	middle := w.k.opts.Clock()
+	ledgers, err := w.k.ledger.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	got := w.k.opts.Clock()
+	// Each reading belongs to the middle of its call.
+	apart := middle.Sub(sent)/2 + got.Sub(middle)/2
+	return there.Add(apart).Sub(ledgers).Truncate(time.Millisecond), nil
+}
+
+// open lets the lanes sell.
+func (w *work) open(ctx context.Context) error {
+	for _, l := range w.lanes {
+		call, cancel := w.call(ctx)
+		err := w.k.counter.Unfreeze(call, l, w.build.Token)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	w.k.tell(ctx, w.build.Sale.Number)
+	return nil
+}
+
+func (k *Keeper) tell(ctx context.Context, n sale.Number) {
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	if err := k.counter.Tell(call, stock.Message{Kind: stock.KindSellsAgain, Sale: n}); err != nil {
+		k.failed(ctx, n, "", err)
+	}
+}

@@ -1,0 +1,375 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+// Options of a keeper. Zero values take the defaults.
+type Options struct {
+	Lead        time.Duration // how long before its start a sale is loaded; default 5 min
+	Lanes       int           // slices of a sale in the counter; default 1
+	MaxQueued   int64         // slips in a lane's tray beyond which buyers are told busy; default 100,000
+	Interval    time.Duration // pause between looks at the sales; default 500 ms
+	CallTimeout time.Duration // deadline of one call; default 5 s
+	// Clock is the process's clock; required. It measures how long a state lasts.
+	Clock func() time.Time
+	// Drain judges every slip in a lane's tray; required.
+	Drain    func(ctx context.Context, l stock.Lane, s *sale.Sale) error
+	Observer Observer // nil: nobody watches
+}
+
+const (
+	defaultLead        = 5 * time.Minute
+	defaultMaxQueued   = 100_000
+	defaultInterval    = 500 * time.Millisecond
+	defaultCallTimeout = 5 * time.Second
+
+	// frozenLimit is how long a lane may be frozen before anybody rebuilds it.
+	frozenLimit = 2 * time.Second
+	// lockLimit is how long the end of a build may keep the sale's row locked.
+	lockLimit = 500 * time.Millisecond
+	pageSize  = 1000
+)
+
+// Why says what a build or a way back was for.
+type Why string
+
+// The reasons to move a sale.
+const (
+	WhyPreheat  Why = "preheat"  // the sale is about to start, or somebody asked for it
+	WhyCold     Why = "cold"     // the counter has lost the lane
+	WhyFrozen   Why = "frozen"   // a builder left the lane behind
+	WhyEpoch    Why = "epoch"    // the lane is of another epoch
+	WhyLoss     Why = "loss"     // the lane counts fewer units taken than the ledger has sold
+	WhyOperator Why = "operator" // an operator's command
+	WhyOver     Why = "over"     // the sale has ended, and nothing waits any more
+)
+
+// Observer is told what a keeper does. Calls come from several goroutines.
+type Observer interface {
+	// Built reports a build: for what, how many orders were loaded, how long it took.
+	Built(n sale.Number, why Why, orders int, took time.Duration)
+	// WentDirect reports that a sale left the fast path.
+	WentDirect(n sale.Number, why Why)
+	// Failed reports a step that did not succeed and will be tried again.
+	Failed(n sale.Number, why Why, err error)
+}
+
+type nobody struct{}
+
+func (nobody) Built(sale.Number, Why, int, time.Duration) {}
+func (nobody) WentDirect(sale.Number, Why)                {}
+func (nobody) Failed(sale.Number, Why, error)             {}
+
+// Keeper looks after the sales that prefer the fast path. Methods are safe for
+// concurrent use; any number of keepers, here and elsewhere, may run at once.
+type Keeper struct {
+	ledger  ledger.Ledger
+	counter stock.Counter
+	opts    Options
+	nudge   chan struct{}
+
+	mu      sync.Mutex
+	frozen  map[stock.Lane]since       // lanes found frozen by a token that is not in force
+	cleared map[sale.Number]int64      // sales whose lanes are known to be gone, by epoch
+}
+
+// since is a token and when it was first seen.
+type since struct {
+	token int64
+	at    time.Time
+}
+
+// New returns a keeper.
+func New(l ledger.Ledger, c stock.Counter, o Options) *Keeper {
+	if o.Lead <= 0 {
+		o.Lead = defaultLead
+	}
+	if o.Lanes <= 0 {
+		o.Lanes = 1
+	}
+	if o.MaxQueued <= 0 {
+		o.MaxQueued = defaultMaxQueued
+	}
+	if o.Interval <= 0 {
+		o.Interval = defaultInterval
+	}
+	if o.CallTimeout <= 0 {
+		o.CallTimeout = defaultCallTimeout
+	}
+	if o.Observer == nil {
+		o.Observer = nobody{}
+	}
+	return &Keeper{
+		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1),
+		frozen: make(map[stock.Lane]since), cleared: make(map[sale.Number]int64),
+	}
+}
+
+// Trouble asks for a look at the sales soon: somebody met a lane that is not as it
+// should be. Any number of calls makes one look.
+func (k *Keeper) Trouble(sale.Number) {
+	select {
+	case k.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// Run looks after the sales until ctx ends, and returns nil then.
+func (k *Keeper) Run(ctx context.Context) error {
+	stop := k.ledger.Watch(func(rows []ledger.Entry) {
+		for i := range rows {
+			if rows[i].Kind.OfSale() {
+				k.Trouble(rows[i].Sale)
+				return
+			}
+		}
+	})
+	defer stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-k.nudge:
+		case <-pause.C:
+		}
+		k.Look(ctx)
+		pause.Reset(k.opts.Interval)
+	}
+}
+
+// Look looks at every sale once and does what is due. One sale never stops the
+// others; what fails is reported and due again at the next look.
+func (k *Keeper) Look(ctx context.Context) {
+	for after := sale.Number(0); ctx.Err() == nil; {
+		page, now, err := k.page(ctx, after)
+		if err != nil {
+			k.failed(ctx, 0, "", err)
+			return
+		}
+		for i := range page {
+			after = page[i].Number
+			k.tend(ctx, &page[i], now)
+		}
+		if len(page) < pageSize {
+			return
+		}
+	}
+}
+
+func (k *Keeper) page(ctx context.Context, after sale.Number) ([]sale.Sale, time.Time, error) {
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	now, err := k.ledger.Now(call)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	page, err := k.ledger.ListSales(call, after, pageSize)
+	return page, now, err
+}
+
+func (k *Keeper) failed(ctx context.Context, n sale.Number, why Why, err error) {
+	if ctx.Err() == nil && !errors.Is(err, ledger.ErrBuilding) {
+		k.opts.Observer.Failed(n, why, err)
+	}
+}
+
+// tend does what is due for one sale.
+func (k *Keeper) tend(ctx context.Context, s *sale.Sale, now time.Time) {
+	why, err := k.due(ctx, s, now)
+	switch {
+	case err != nil || why == "":
+	case why == WhyOver:
+		err = k.clear(ctx, s)
+	case why == WhyOperator:
+		_, err = k.direct(ctx, s, why)
+	default:
+		_, err = k.build(ctx, s, why)
+	}
+	if err != nil {
+		k.failed(ctx, s.Number, why, err)
+	}
+}
+
+// due returns what a sale needs, or nothing.
+func (k *Keeper) due(ctx context.Context, s *sale.Sale, now time.Time) (Why, error) {
+	wanted := s.Preferred == sale.PathFast && s.Visible() && s.State != sale.Closed && now.Before(s.EndsAt)
+	switch {
+	case s.Path == sale.PathDirect && wanted && !now.Before(s.StartsAt.Add(-k.opts.Lead)):
+		return WhyPreheat, nil
+	case s.Path == sale.PathDirect:
+		return k.leftBehind(ctx, s, wanted)
+	case !wanted && s.Preferred != sale.PathFast && s.State != sale.Closed && now.Before(s.EndsAt):
+		return WhyOperator, nil
+	case !wanted:
+		return k.over(ctx, s)
+	}
+	return k.ill(ctx, s)
+}
+
+// leftBehind returns WhyOver where a sale that is on the direct path for good
+// still has lanes.
+func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why, error) { //nolint:revive // what due has found out
+	if wanted || len(s.Salts) == 0 {
+		return "", nil
+	}
+	k.mu.Lock()
+	known := k.cleared[s.Number] == s.Epoch
+	k.mu.Unlock()
+	if known {
+		return "", nil
+	}
+	for _, l := range lanes(s.Number, s.Salts) {
+		at, err := k.read(ctx, l)
+		if err != nil {
+			return "", err
+		}
+		if at.State != stock.Cold {
+			return WhyOver, nil
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cleared[s.Number] = s.Epoch
+	return "", nil
+}
+
+// over returns WhyOver when nothing of a fast sale that has ended waits any more.
+func (k *Keeper) over(ctx context.Context, s *sale.Sale) (Why, error) {
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	waiting, err := k.ledger.ListOrders(call, ledger.OrderFilter{Sale: s.Number, State: sale.Reserved, Limit: 1})
+	if err != nil || len(waiting) > 0 {
+		return "", err
+	}
+	for _, l := range lanes(s.Number, s.Salts) {
+		at, err := k.read(ctx, l)
+		if err != nil || at.Queued > 0 {
+			return "", err
+		}
+	}
+	return WhyOver, nil
+}
+
+// ill returns what is wrong with the lanes of a fast sale, or nothing.
+func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
+	var returned, taken int64
+	var before []stock.Standing
+	for _, l := range lanes(s.Number, s.Salts) {
+		at, err := k.read(ctx, l)
+		if err != nil {
+			return "", err
+		}
+		if why, err := k.misplaced(ctx, s, l, &at); why != "" || err != nil {
+			return why, err
+		}
+		before = append(before, at)
+		returned += at.Returned
+	}
+	// In this order: returned, then sold, then taken. In another, a healthy sale
+	// looks wrong now and then.
+	is, err := k.sale(ctx, s.Number)
+	if err != nil || is.Epoch != s.Epoch || is.Path != s.Path {
+		return "", err
+	}
+	for i, l := range lanes(s.Number, s.Salts) {
+		at, err := k.read(ctx, l)
+		if err != nil || at.State != stock.Open || at.Epoch != before[i].Epoch {
+			return "", err
+		}
+		taken += held(&at) + at.Returned
+	}
+	if taken-returned < sold(&is) && k.caughtUp(ctx, &is, before) {
+		return WhyLoss, nil
+	}
+	return "", nil
+}
+
+// caughtUp reports whether the lanes know of every row that the ledger had; one
+// that lags behind counts too little without having lost anything.
+func (k *Keeper) caughtUp(ctx context.Context, s *sale.Sale, at []stock.Standing) bool {
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	for i := range at {
+		rows, err := k.ledger.LaneRows(call, s.Number, at[i].Applied, 1)
+		if err != nil || len(rows.Rows) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// misplaced looks at the state and the epoch of a lane.
+func (k *Keeper) misplaced(ctx context.Context, s *sale.Sale, l stock.Lane, at *stock.Standing) (Why, error) {
+	k.mu.Lock()
+	first := k.frozen[l]
+	if at.State != stock.Frozen {
+		delete(k.frozen, l)
+	} else if first.token != at.FrozenBy {
+		first = since{at.FrozenBy, k.opts.Clock()}
+		k.frozen[l] = first
+	}
+	k.mu.Unlock()
+	switch {
+	case at.State == stock.Cold:
+		return WhyCold, nil
+	case at.State == stock.Frozen && at.FrozenBy == s.Epoch:
+		// Its builder has put it in force and did not come to open it.
+		call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+		defer cancel()
+		return "", k.counter.Unfreeze(call, l, s.Epoch)
+	case at.State == stock.Frozen && k.opts.Clock().Sub(first.at) >= frozenLimit:
+		return WhyFrozen, nil
+	case at.State == stock.Open && at.Epoch != s.Epoch:
+		is, err := k.sale(ctx, s.Number)
+		if err != nil || is.Epoch != s.Epoch {
+			return "", err // the sale has moved since it was read
+		}
+		return WhyEpoch, nil
+	}
+	return "", nil
+}
+
+func (k *Keeper) read(ctx context.Context, l stock.Lane) (stock.Standing, error) {
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	return k.counter.Read(call, l)
+}
+
+func (k *Keeper) sale(ctx context.Context, n sale.Number) (sale.Sale, error) {
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	return k.ledger.SaleByNumber(call, n)
+}
+
+func lanes(n sale.Number, salts []uint32) []stock.Lane {
+	out := make([]stock.Lane, len(salts))
+	for i, salt := range salts {
+		out[i] = stock.Lane{Sale: n, Index: i, Salt: salt}
+	}
+	return out
+}
+
+// held is what a lane believes to be held by orders.
+func held(at *stock.Standing) (units int64) {
+	for i := range at.Stock {
+		units += at.Stock[i] - at.Left[i]
+	}
+	return units
+}
+
+func sold(s *sale.Sale) (units int64) {
+	for i := range s.Items {
+		units += s.Items[i].Sold
+	}
+	return units
+}

@@ -1,0 +1,137 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+// againAfter is the pause of a command that waits for somebody else's build.
+const againAfter = 50 * time.Millisecond
+
+// Preheat loads the counter of a sale now and returns when the sale is on the fast
+// path, whoever did it. Repeated, it changes nothing. CodeIllegalState for a sale
+// that does not prefer the fast path, is not published, or is over.
+func (k *Keeper) Preheat(ctx context.Context, slug string) (sale.Sale, error) {
+	for {
+		s, now, err := k.bySlug(ctx, slug)
+		if err != nil {
+			return sale.Sale{}, err
+		}
+		switch {
+		case s.Preferred != sale.PathFast:
+			return s, sale.IllegalState("the sale does not prefer the fast path", "set preferred_path to fast first")
+		case !s.Visible() || s.State == sale.Closed || !now.Before(s.EndsAt):
+			return s, sale.IllegalState("only a published sale that has not ended can be preheated", "publish it first")
+		case s.Path == sale.PathFast:
+			if why, err := k.ill(ctx, &s); why == "" {
+				return s, err
+			}
+		}
+		after, err := k.build(ctx, &s, WhyPreheat)
+		if !errors.Is(err, ledger.ErrBuilding) && !errors.Is(err, ledger.ErrSuperseded) {
+			return after, err
+		}
+		if err := wait(ctx, againAfter); err != nil {
+			return s, err
+		}
+	}
+}
+
+// Route sets the path that a sale prefers, under the version that the caller has
+// seen (0 for any), and takes the sale there if it is running: to the fast path by
+// a build; to the direct path by freezing and draining first, so that nobody who is
+// queued is rejected, or at once where the counter does not answer.
+func (k *Keeper) Route(ctx context.Context, slug string, version int64, to sale.Path) (sale.Sale, error) {
+	s, now, err := k.bySlug(ctx, slug)
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	if s.Preferred != to || version != 0 && version != s.Version {
+		s, err = k.ledger.ChangeSale(ctx, slug, version, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{Preferred: &to}})
+		if err != nil {
+			return sale.Sale{}, err
+		}
+	}
+	switch {
+	case to == sale.PathDirect && s.Path == sale.PathFast:
+		return k.direct(ctx, &s, WhyOperator)
+	case to == sale.PathFast && s.Path == sale.PathDirect && s.Visible() && s.State != sale.Closed && now.Before(s.EndsAt):
+		return k.Preheat(ctx, slug)
+	}
+	return s, nil
+}
+
+func (k *Keeper) bySlug(ctx context.Context, slug string) (sale.Sale, time.Time, error) {
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	s, err := k.ledger.Sale(call, slug)
+	if err != nil {
+		return sale.Sale{}, time.Time{}, err
+	}
+	now, err := k.ledger.Now(call)
+	return s, now, err
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// direct takes a fast sale to the direct path. A counter that does not answer
+// cannot be drained; its slips are judged when it does, if units are left.
+func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, error) {
+	b, err := k.start(ctx, s.Number)
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	w := &work{k: k, build: b, lanes: lanes(s.Number, b.Sale.Salts)}
+	for _, step := range []func(context.Context) error{w.freeze, w.drain} {
+		if err := step(ctx); err != nil {
+			if !errors.Is(err, stock.ErrUnavailable) {
+				return sale.Sale{}, err
+			}
+			break
+		}
+	}
+	if err := w.stepAside(ctx); err != nil {
+		return sale.Sale{}, err
+	}
+	k.opts.Observer.WentDirect(s.Number, why)
+	return w.after, nil
+}
+
+// clear puts a sale that is over on the direct path, which replays and tells from
+// the ledger, and removes its lanes.
+func (k *Keeper) clear(ctx context.Context, s *sale.Sale) error {
+	b, err := k.start(ctx, s.Number)
+	if err != nil {
+		return err
+	}
+	w := &work{k: k, build: b, lanes: lanes(s.Number, b.Sale.Salts)}
+	for _, step := range []func(context.Context) error{w.freeze, w.drain, w.stepAside} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	for _, l := range w.lanes {
+		call, cancel := w.call(ctx)
+		err := k.counter.Clear(call, l, b.Token)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	k.opts.Observer.WentDirect(s.Number, WhyOver)
+	return nil
+}
