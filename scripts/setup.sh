@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# Installs what the tests need and the machine lacks. The race detector needs a
-# C compiler; everything else comes by go.mod.
+# Installs what the tests need and the machine lacks: a C compiler for the race
+# detector, and the servers that the tests start by themselves, on ports and in
+# folders of their own. Everything else comes by go.mod.
 set -euo pipefail
 
+# Debian keeps servers where an ordinary user's PATH does not reach.
+PATH="$PATH:/usr/sbin:/sbin"
 need=()
 # The compiler alone is not enough: it must find the headers of the C library.
 echo '#include <stdlib.h>' | gcc -E - >/dev/null 2>&1 || need+=(gcc libc6-dev)
+command -v redis-server >/dev/null || need+=(redis-server)
+command -v nginx >/dev/null || need+=(nginx)
+command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || need+=(postgresql)
 [ "${#need[@]}" -eq 0 ] && exit 0
 
 if [ "$(id -u)" -ne 0 ]; then
