@@ -101,16 +101,25 @@ func (w *work) drain(ctx context.Context) error {
 	return nil
 }
 
-// stepAside lets buyers of a fast sale buy from the ledger while the build goes on.
-func (w *work) stepAside(ctx context.Context) (err error) {
+// stepAside lets buyers of a fast sale buy from the ledger while the build goes on,
+// under the epoch that StartBuild left free for that.
+func (w *work) stepAside(ctx context.Context) error {
+	return w.goDirect(ctx, w.build.Token-1)
+}
+
+func (w *work) goDirect(ctx context.Context, epoch int64) (err error) {
 	if w.build.Sale.Path != sale.PathFast {
 		return nil
 	}
 	call, cancel := w.call(ctx)
 	defer cancel()
-	w.after, err = w.k.ledger.GoDirect(call, w.build.Sale.Number, w.build.Sale.Epoch)
+	w.after, err = w.k.ledger.GoDirect(call, w.build.Sale.Number, w.build.Sale.Epoch, epoch)
 	return err
 }
+
+// leave takes the sale to the direct path for good: with the token as its epoch the
+// build is over.
+func (w *work) leave(ctx context.Context) error { return w.goDirect(ctx, w.build.Token) }
 
 // load reads every order of the sale at one instant into the counter.
 func (w *work) load(ctx context.Context) error {

@@ -77,8 +77,8 @@ type Keeper struct {
 	nudge   chan struct{}
 
 	mu      sync.Mutex
-	frozen  map[stock.Lane]since       // lanes found frozen by a token that is not in force
-	cleared map[sale.Number]int64      // sales whose lanes are known to be gone, by epoch
+	frozen  map[stock.Lane]since  // lanes found frozen by a token that is not in force
+	cleared map[sale.Number]int64 // sales whose lanes are known to be gone, by epoch
 }
 
 // since is a token and when it was first seen.

@@ -104,7 +104,7 @@ func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, 
 			break
 		}
 	}
-	if err := w.stepAside(ctx); err != nil {
+	if err := w.leave(ctx); err != nil {
 		return sale.Sale{}, err
 	}
 	k.opts.Observer.WentDirect(s.Number, why)
@@ -119,7 +119,7 @@ func (k *Keeper) clear(ctx context.Context, s *sale.Sale) error {
 		return err
 	}
 	w := &work{k: k, build: b, lanes: lanes(s.Number, b.Sale.Salts)}
-	for _, step := range []func(context.Context) error{w.freeze, w.drain, w.stepAside} {
+	for _, step := range []func(context.Context) error{w.freeze, w.drain, w.leave} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -65,19 +65,18 @@ func delta(ctx context.Context, r Reader, n sale.Number, after uint64) ([]Entry,
 }
 
 // GoDirect implements Handover.
-func (b *Book) GoDirect(ctx context.Context, n sale.Number, epoch int64) (sale.Sale, error) {
+func (b *Book) GoDirect(ctx context.Context, n sale.Number, from, to int64) (sale.Sale, error) {
 	var after sale.Sale
 	err := b.onSale(ctx, byNumber(ctx, n), func(_ Tx, d *desk) error {
 		after = d.rec.Sale
 		if d.rec.Path == sale.PathDirect {
 			return nil
 		}
-		if d.rec.Epoch != epoch {
+		if d.rec.Epoch != from || to <= from {
 			return ErrWrongEpoch
 		}
 		next := d.rec.Clone()
-		next.Path = sale.PathDirect
-		next.Epoch++
+		next.Path, next.Epoch = sale.PathDirect, to
 		d.revise(&next, sale.ActionReroute)
 		after = next
 		return nil

@@ -19,9 +19,10 @@ type Handover interface {
 	// journal's number f.After to the present; its error, or the end of ctx, undoes
 	// everything. ErrSuperseded if a newer token was given.
 	FinishBuild(ctx context.Context, f Finish) (sale.Sale, error)
-	// GoDirect puts a fast sale on the direct path under a new epoch. A sale that is
-	// direct already is returned as it is. ErrWrongEpoch if epoch is not the sale's.
-	GoDirect(ctx context.Context, n sale.Number, epoch int64) (sale.Sale, error)
+	// GoDirect puts a fast sale of the epoch from on the direct path under the epoch
+	// to, which must be higher. A sale that is direct already is returned as it is.
+	// ErrWrongEpoch if from is not the sale's epoch.
+	GoDirect(ctx context.Context, n sale.Number, from, to int64) (sale.Sale, error)
 }
 
 // BuildLease is how long a build may take before another one may begin.
