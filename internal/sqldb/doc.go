@@ -16,5 +16,6 @@
 //
 // # Errors
 //
-// IsConstraint tells a deterministic refusal of a row from trouble that may pass.
+// IsConstraint tells a deterministic refusal of a row from trouble that may pass;
+// IsConflict and IsBusy name trouble of which it is known that nothing was done.
 package sqldb

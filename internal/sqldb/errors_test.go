@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/doorbuster/doorbuster/internal/sqldb"
@@ -63,4 +64,24 @@ func TestIsBusy(t *testing.T) {
 	require.False(t, sqldb.IsConstraint(err))
 	require.ErrorContains(t, err, "locked")
 	require.NoError(t, tx.Rollback())
+}
+
+func TestStates(t *testing.T) {
+	t.Parallel()
+	answer := func(state string) error { return fmt.Errorf("insert: %w", &pgconn.PgError{Code: state}) }
+	for _, state := range []string{"23505", "23514", "22021", "22003", "P0001", "21000", "54000"} {
+		require.True(t, sqldb.IsConstraint(answer(state)), state)
+		require.False(t, sqldb.IsConflict(answer(state)), state)
+	}
+	for _, state := range []string{"40001", "40P01"} {
+		require.True(t, sqldb.IsConflict(answer(state)), state)
+		require.False(t, sqldb.IsConstraint(answer(state)), state)
+	}
+	for _, state := range []string{"55P03", "57014", "57P01", "53100", "25006", "42P01", "08006", ""} {
+		require.False(t, sqldb.IsConstraint(answer(state)), state)
+		require.False(t, sqldb.IsConflict(answer(state)), state)
+		require.Equal(t, state == "55P03", sqldb.IsBusy(answer(state)), state)
+		require.Equal(t, state == "25006", sqldb.IsReadOnly(answer(state)), state)
+	}
+	require.Empty(t, sqldb.State(sql.ErrNoRows))
 }

@@ -21,7 +21,8 @@ const paramsHeader = "params:"
 
 // Statements reads every .sql file of a folder. Each begins with comment lines;
 // one of them is "-- params: a, b, c", or "-- params: none". The text marks
-// parameters by ?, or by ?1, ?2 … where one is used more than once.
+// parameters as its database does: by ?, by ?1, ?2 … where one is used more than
+// once, or by $1, $2 ….
 func Statements(dir fs.FS) (map[string]Statement, error) {
 	files, err := fs.Glob(dir, "*.sql")
 	if err != nil {
@@ -85,23 +86,25 @@ func names(list string) []string {
 }
 
 // placeholders counts the parameters of a text: every bare ?, or the highest
-// number after one.
+// number after a mark.
 func placeholders(text string) int {
 	bare, highest := 0, 0
 	for rest := text; ; {
-		_, after, found := strings.Cut(rest, "?")
-		if !found {
+		at := strings.IndexAny(rest, "?$")
+		if at < 0 {
 			return max(bare, highest)
 		}
+		mark := rest[at]
+		rest = rest[at+1:]
 		n, digits := 0, 0
-		for digits < len(after) && after[digits] >= '0' && after[digits] <= '9' {
-			n = n*10 + int(after[digits]-'0')
+		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+			n = n*10 + int(rest[digits]-'0')
 			digits++
 		}
-		if digits == 0 {
+		if digits == 0 && mark == '?' {
 			bare++
 		}
 		highest = max(highest, n)
-		rest = after
+		rest = rest[digits:]
 	}
 }
