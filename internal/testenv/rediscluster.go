@@ -1,0 +1,107 @@
+package testenv
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// RedisNodes is a Redis Cluster of three masters.
+type RedisNodes struct {
+	Nodes    [3]*RedisServer
+	Replicas []*RedisServer // one for each node after AddReplicas, in the same order
+
+	tb       testing.TB
+	settings []string
+}
+
+const slots = 16_384
+
+// RedisCluster starts three masters with further settings, gives each a third of
+// the slots, and waits until all of them call the cluster complete.
+func RedisCluster(tb testing.TB, settings ...string) *RedisNodes {
+	tb.Helper()
+	c := &RedisNodes{tb: tb, settings: append([]string{
+		"cluster-enabled yes", "cluster-node-timeout 1000", "cluster-replica-validity-factor 0",
+	}, settings...)}
+	for i := range c.Nodes {
+		c.Nodes[i] = Redis(tb, c.settings...)
+		c.Nodes[i].Must("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		c.Nodes[i].Must("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(c.firstSlot(i)), strconv.Itoa(c.firstSlot(i+1)-1))
+	}
+	for _, n := range c.Nodes[1:] {
+		c.Nodes[0].meet(n)
+	}
+	c.await(c.Nodes[:]...)
+	return c
+}
+
+// firstSlot returns the first slot of the i-th node.
+func (c *RedisNodes) firstSlot(i int) int { return i * slots / len(c.Nodes) }
+
+func (s *RedisServer) meet(other *RedisServer) {
+	s.tb.Helper()
+	s.Must("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.port))
+}
+
+// await waits until every node given sees the whole cluster in order.
+func (c *RedisNodes) await(nodes ...*RedisServer) {
+	c.tb.Helper()
+	for _, n := range nodes {
+		await(c.tb, "node "+n.Addr+" calls the cluster complete", func() error {
+			info := n.Must("CLUSTER", "INFO")
+			known := strconv.Itoa(len(c.Nodes) + len(c.Replicas))
+			for field, want := range map[string]string{
+				"cluster_state": "ok", "cluster_slots_ok": strconv.Itoa(slots), "cluster_known_nodes": known, "cluster_size": strconv.Itoa(len(c.Nodes)),
+			} {
+				if got := infoField(info, field); got != want {
+					return fmt.Errorf("%s is %q, not %q", field, got, want)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// AddReplicas starts a replica for each master and waits until it follows.
+func (c *RedisNodes) AddReplicas() {
+	c.tb.Helper()
+	for range c.Nodes {
+		c.Replicas = append(c.Replicas, Redis(c.tb, c.settings...))
+	}
+	for _, r := range c.Replicas {
+		c.Nodes[0].meet(r)
+	}
+	c.await(append(c.Nodes[:], c.Replicas...)...)
+	for i, r := range c.Replicas {
+		r.Must("CLUSTER", "REPLICATE", c.Nodes[i].Must("CLUSTER", "MYID"))
+		r.AwaitInfo("master_link_status", "up")
+	}
+}
+
+// Addrs returns the addresses of the masters.
+func (c *RedisNodes) Addrs() []string {
+	out := make([]string, 0, len(c.Nodes))
+	for _, n := range c.Nodes {
+		out = append(out, n.Addr)
+	}
+	return out
+}
+
+// URL returns the cluster's redis.url: redis://node,node,node?cluster=true.
+func (c *RedisNodes) URL() string { return "redis://" + strings.Join(c.Addrs(), ",") + "?cluster=true" }
+
+// Owner returns the master that serves a key.
+func (c *RedisNodes) Owner(key string) *RedisServer {
+	c.tb.Helper()
+	slot, err := strconv.Atoi(c.Nodes[0].Must("CLUSTER", "KEYSLOT", key))
+	if err != nil {
+		c.tb.Fatalf("CLUSTER KEYSLOT: %v", err)
+	}
+	i := len(c.Nodes) - 1
+	for slot < c.firstSlot(i) {
+		i--
+	}
+	return c.Nodes[i]
+}

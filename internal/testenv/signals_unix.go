@@ -1,0 +1,10 @@
+//go:build unix
+
+package testenv
+
+import "syscall"
+
+const (
+	pauseSignal  = syscall.SIGSTOP
+	resumeSignal = syscall.SIGCONT
+)
