@@ -20,6 +20,8 @@ func (s *state) copy() *state {
 		payments: cloned(s.payments),
 		refunds:  cloned(s.refunds),
 		refunded: slices.Clone(s.refunded),
+		letters:  cloned(s.letters),
+		parked:   slices.Clone(s.parked),
 		keys:     cloned(s.keys),
 	}
 	for n, r := range s.sales {

@@ -49,6 +49,8 @@ type state struct {
 	payments map[string]ledger.PaymentRow
 	refunds  map[sale.RefundID]sale.Refund
 	refunded []sale.RefundID // in the order they came to be
+	letters  map[ledger.LetterID]ledger.Letter
+	parked   []ledger.LetterID // in the order they were parked
 	keys     map[string]ledger.APIKey
 }
 

@@ -92,7 +92,7 @@ func (tx *memTx) Write(ctx context.Context, c *ledger.Changes) error {
 	}
 	r := tx.at().sales[c.Sale]
 	for _, write := range []func(context.Context, *rows, *ledger.Changes) error{
-		tx.writeJournal, tx.writeOrders, tx.writeSold, tx.writeHolders, tx.writeMoney, tx.writeSale,
+		tx.writeJournal, tx.writeOrders, tx.writeSold, tx.writeHolders, tx.writeMoney, tx.writeLetters, tx.writeSale,
 	} {
 		if err := write(ctx, r, c); err != nil {
 			return err
@@ -130,6 +130,9 @@ func (tx *memTx) writeOrders(ctx context.Context, r *rows, c *ledger.Changes) er
 		}
 		if tx.store.refuses(ch.After.User) {
 			return refused("orders of %q", ch.After.User)
+		}
+		if ch.After.Quantity < 1 || (ch.After.State == sale.Rejected) != (ch.After.Reason != "") {
+			return refused("order %v of %d, %s, reason %q", ch.After.ID, ch.After.Quantity, ch.After.State, ch.After.Reason)
 		}
 		before, found := r.orders[ch.After.ID]
 		switch fresh := ch.From == sale.Queued; {

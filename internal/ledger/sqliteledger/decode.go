@@ -56,6 +56,9 @@ func decodeSale(number int64, row *row) ledger.Record {
 	rec.Terms, rec.Version = row.int(), row.int()
 	rec.Path = oneOf(row, sale.PathDirect, sale.PathFast)
 	rec.Epoch = row.int()
+	rec.Preferred = oneOf(row, sale.PathDirect, sale.PathFast)
+	rec.BuildToken, rec.BuildAt = row.int(), row.time()
+	rec.Salts = decodeSalts(row)
 	rec.CreatedAt, rec.UpdatedAt = row.time(), row.time()
 	rec.Seq = uint64(row.int()) //nolint:gosec // the table holds it above zero
 	rec.Head = row.digest()
@@ -75,7 +78,7 @@ func decodeOrder(row *row) (sale.Order, error) {
 		State: oneOf(row, sale.Reserved, sale.Paid, sale.Cancelled, sale.Expired, sale.Rejected, sale.Refunded),
 		Epoch: row.int(), Version: row.int(),
 		ReservedAt: row.time(), ExpiresAt: row.time(), EndedAt: row.time(),
-		PaymentID: row.text(), Replaces: row.id(),
+		Reason: sale.RejectReason(row.text()), PaymentID: row.text(), Replaces: row.id(),
 	}
 	if err := row.done(); err != nil {
 		return sale.Order{}, fmt.Errorf("order %v: %w", o.ID, err)

@@ -192,16 +192,32 @@ func (r *reader) TermsOf(ctx context.Context, n sale.Number) ([]ledger.Terms, er
 
 // Rows implements ledger.Reader.
 func (r *reader) Rows(ctx context.Context, n sale.Number, after uint64, limit int) ([]ledger.Entry, error) {
-	if after >= math.MaxInt64 {
+	return r.journal(ctx, "journal_rows", stretch{n, after, limit})
+}
+
+// LaneRows implements ledger.Reader.
+func (r *reader) LaneRows(ctx context.Context, n sale.Number, after uint64, limit int) ([]ledger.Entry, error) {
+	return r.journal(ctx, "lane_rows", stretch{n, after, limit})
+}
+
+// stretch is a part of a sale's journal.
+type stretch struct {
+	sale  sale.Number
+	after uint64
+	limit int
+}
+
+func (r *reader) journal(ctx context.Context, name string, of stretch) ([]ledger.Entry, error) {
+	if of.after >= math.MaxInt64 {
 		return nil, nil
 	}
 	var out []ledger.Entry
-	err := r.get(ctx, "journal_rows", func(a *args) {
-		a.int(int64(n))
-		a.int(int64(after)) //nolint:gosec // checked above
-		a.int(int64(limit))
+	err := r.get(ctx, name, func(a *args) {
+		a.int(int64(of.sale))
+		a.int(int64(of.after)) //nolint:gosec // checked above
+		a.int(int64(of.limit))
 	}, func(row *row) error {
-		e, err := decodeEntry(n, row)
+		e, err := decodeEntry(of.sale, row)
 		out = append(out, e)
 		return err
 	})

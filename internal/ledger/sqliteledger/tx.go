@@ -1,6 +1,7 @@
 package sqliteledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -133,7 +134,7 @@ func (t *tx) InsertSale(ctx context.Context, r ledger.Record) (sale.Number, erro
 	return n, t.insertTerms(ctx, n, &terms)
 }
 
-// bindRules gives title, window, limits, hold and currency.
+// bindRules gives title, window, limits, hold, currency and preferred path.
 func bindRules(a *args, r *sale.Rules) {
 	a.text(r.Title)
 	a.time(r.StartsAt)
@@ -144,15 +145,19 @@ func bindRules(a *args, r *sale.Rules) {
 	a.int(r.MaxUnpaidHolds)
 	a.int(r.CoolDown.Milliseconds())
 	a.text(r.Currency)
+	a.text(string(cmp.Or(r.Preferred, sale.PathDirect)))
 }
 
-// bindStanding gives state, terms, version, path and epoch.
+// bindStanding gives state, terms, version, path, epoch, build and salts.
 func bindStanding(a *args, s *sale.Sale) {
 	a.text(string(s.State))
 	a.int(s.Terms)
 	a.int(s.Version)
 	a.text(string(s.Path))
 	a.int(s.Epoch)
+	a.int(s.BuildToken)
+	a.time(s.BuildAt)
+	a.blob(encodeSalts(s.Salts))
 }
 
 func (t *tx) insertTerms(ctx context.Context, n sale.Number, terms *ledger.Terms) error {

@@ -12,7 +12,7 @@ import (
 // writes, or a CHECK of its table; a part that does not hold fails the whole.
 func (t *tx) Write(ctx context.Context, c *ledger.Changes) error {
 	for _, part := range []func(context.Context, *ledger.Changes) error{
-		t.writeJournal, t.writeOrders, t.writeSold, t.writeHolders, t.writeMoney, t.writeSale,
+		t.writeJournal, t.writeOrders, t.writeSold, t.writeHolders, t.writeMoney, t.writeLetters, t.writeSale,
 	} {
 		if err := part(ctx, c); err != nil {
 			return err
@@ -125,6 +125,7 @@ func (t *tx) insertOrder(ctx context.Context, n sale.Number, o *sale.Order) erro
 		a.time(o.ReservedAt)
 		a.time(o.ExpiresAt)
 		a.time(o.EndedAt)
+		a.text(string(o.Reason))
 		a.text(o.PaymentID)
 		a.id((*[16]byte)(&o.Replaces))
 		bindRow(a, t.newest[who])

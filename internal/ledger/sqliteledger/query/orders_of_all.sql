@@ -2,7 +2,7 @@
 -- state is any.
 -- params: before (reserved_at), before (id), state, limit
 SELECT o.id, s.slug, o.user, o.sku, o.quantity, o.terms, o.amount, o.currency, o.state, o.epoch, o.version,
-    o.reserved_at, o.expires_at, o.ended_at, o.payment_id, o.replaces
+    o.reserved_at, o.expires_at, o.ended_at, o.reason, o.payment_id, o.replaces
 FROM sales s CROSS JOIN orders o ON o.row IN (
     SELECT n.row
     FROM orders n INDEXED BY orders_sale

@@ -1,7 +1,7 @@
 -- A page of a sale's orders, newest first; an empty state is any.
 -- params: sale, before (reserved_at), before (id), state, limit
 SELECT o.id, s.slug, o.user, o.sku, o.quantity, o.terms, o.amount, o.currency, o.state, o.epoch, o.version,
-    o.reserved_at, o.expires_at, o.ended_at, o.payment_id, o.replaces
+    o.reserved_at, o.expires_at, o.ended_at, o.reason, o.payment_id, o.replaces
 FROM orders o INDEXED BY orders_sale JOIN sales s ON s.number = o.sale
 WHERE o.sale = ?1 AND (o.reserved_at, o.id) < (?2, ?3) AND (?4 = '' OR o.state = ?4)
 ORDER BY o.reserved_at DESC, o.id DESC

@@ -9,7 +9,7 @@ WITH RECURSIVE mine (row) AS (
     SELECT o.previous FROM mine m CROSS JOIN orders o ON o.row = m.row WHERE o.previous IS NOT NULL
 )
 SELECT o.id, s.slug, o.user, o.sku, o.quantity, o.terms, o.amount, o.currency, o.state, o.epoch, o.version,
-    o.reserved_at, o.expires_at, o.ended_at, o.payment_id, o.replaces
+    o.reserved_at, o.expires_at, o.ended_at, o.reason, o.payment_id, o.replaces
 FROM mine m CROSS JOIN orders o ON o.row = m.row JOIN sales s ON s.number = o.sale
 WHERE (o.reserved_at, o.id) < (?3, ?4) AND (?5 = '' OR o.state = ?5)
 ORDER BY o.reserved_at DESC, o.id DESC

@@ -1,6 +1,6 @@
 -- Enters a sale and gives it a number; nothing happens while the slug is taken.
--- params: slug, key, title, starts_at, ends_at, per_user_limit, limit_rule, hold_ms, max_unpaid_holds, cool_down_ms, currency, state, terms, version, path, epoch, created_at, updated_at, seq, head
+-- params: slug, key, title, starts_at, ends_at, per_user_limit, limit_rule, hold_ms, max_unpaid_holds, cool_down_ms, currency, preferred_path, state, terms, version, path, epoch, build_token, build_at, salts, created_at, updated_at, seq, head
 INSERT INTO sales (slug, key, title, starts_at, ends_at, per_user_limit, limit_rule, hold_ms, max_unpaid_holds, cool_down_ms,
-    currency, state, terms, version, path, epoch, created_at, updated_at, seq, head)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    currency, preferred_path, state, terms, version, path, epoch, build_token, build_at, salts, created_at, updated_at, seq, head)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (slug) WHERE state <> 'deleted' DO NOTHING

@@ -1,8 +1,8 @@
 -- A page of the sales that are not deleted: a row for each of their items, in order.
 -- params: after (sale), limit
 SELECT s.number, s.slug, s.key, s.title, s.starts_at, s.ends_at, s.per_user_limit, s.limit_rule, s.hold_ms,
-    s.max_unpaid_holds, s.cool_down_ms, s.currency, s.state, s.terms, s.version, s.path, s.epoch, s.created_at,
-    s.updated_at, s.seq, s.head, i.sku, i.title, i.stock, i.sold, i.price
+    s.max_unpaid_holds, s.cool_down_ms, s.currency, s.state, s.terms, s.version, s.path, s.epoch, s.preferred_path,
+    s.build_token, s.build_at, s.salts, s.created_at, s.updated_at, s.seq, s.head, i.sku, i.title, i.stock, i.sold, i.price
 FROM (SELECT * FROM sales WHERE number > ? AND state <> 'deleted' ORDER BY number LIMIT ?) s
     LEFT JOIN items i ON i.sale = s.number
 ORDER BY s.number, i.position
