@@ -44,8 +44,9 @@ type AdminSale struct {
 	MaxUnpaidHolds  int64       `json:"max_unpaid_holds"` // 0: no cap
 	CoolDownSeconds int64       `json:"cool_down_seconds"`
 	Currency        string      `json:"currency"`
+	PreferredPath   string      `json:"preferred_path"` // direct, fast: the way attempts shall take
 	Terms           int64       `json:"terms"`
-	Path            string      `json:"path"`
+	Path            string      `json:"path"` // direct, fast: the way attempts take now
 	Epoch           int64       `json:"epoch"`
 	Items           []AdminItem `json:"items"`
 	CreatedAt       time.Time   `json:"created_at"`
@@ -62,8 +63,8 @@ type AdminItem struct {
 	Left  int64  `json:"left"`
 }
 
-// NewSale is what creates a sale. Zero LimitRule, HoldSeconds, MaxUnpaidHolds
-// and CoolDownSeconds (nil pointers) take the documented defaults.
+// NewSale is what creates a sale. Zero LimitRule and PreferredPath, HoldSeconds,
+// MaxUnpaidHolds and CoolDownSeconds (nil pointers) take the documented defaults.
 type NewSale struct {
 	ID              string    `json:"sale"`
 	Title           string    `json:"title,omitempty"`
@@ -76,6 +77,7 @@ type NewSale struct {
 	MaxUnpaidHolds  *int64    `json:"max_unpaid_holds,omitempty"`  // default 2; 0 is no cap
 	CoolDownSeconds *int64    `json:"cool_down_seconds,omitempty"` // default 600
 	Currency        string    `json:"currency"`
+	PreferredPath   string    `json:"preferred_path,omitempty"` // default direct
 	Items           []NewItem `json:"items"`
 }
 
@@ -100,6 +102,7 @@ type SalePatch struct {
 	MaxUnpaidHolds  *int64      `json:"max_unpaid_holds,omitempty"`
 	CoolDownSeconds *int64      `json:"cool_down_seconds,omitempty"`
 	Currency        *string     `json:"currency,omitempty"`
+	PreferredPath   *string     `json:"preferred_path,omitempty"`
 	Items           []ItemPatch `json:"items,omitempty"`
 }
 

@@ -100,7 +100,7 @@ func factsOf(rec *ledger.Record, at time.Time) saleFacts {
 		Slug: s.Slug, State: s.State, Version: s.Version, Terms: s.Terms, Path: s.Path, Epoch: s.Epoch, Title: s.Title,
 		StartsAt: ledger.Millis(s.StartsAt), EndsAt: ledger.Millis(s.EndsAt), PerUserLimit: s.PerUserLimit, LimitRule: s.LimitRule,
 		HoldMS: s.Hold.Milliseconds(), MaxUnpaidHolds: s.MaxUnpaidHolds, CoolDownMS: s.CoolDown.Milliseconds(),
-		Currency: s.Currency, Items: make([]ledger.ItemBody, len(s.Items)),
+		Currency: s.Currency, Preferred: s.Preferred, Items: make([]ledger.ItemBody, len(s.Items)),
 	}
 	for i := range s.Items {
 		it := &s.Items[i]

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -127,7 +128,7 @@ func (r *recount) finishSale() {
 
 // differingField returns the first field in which the sale row is not what the
 // journal says. Stock is compared by P1.rows; a deleted sale has given its slug
-// away.
+// away; rows from before there was a choice of paths name none, which is direct.
 func differingField(said, is *ledger.SaleBody) string {
 	fields := []struct {
 		name string
@@ -138,6 +139,7 @@ func differingField(said, is *ledger.SaleBody) string {
 		{"the version", said.Version == is.Version},
 		{"the terms", said.Terms == is.Terms},
 		{"the path", said.Path == is.Path},
+		{"the preferred path", cmp.Or(said.Preferred, sale.PathDirect) == cmp.Or(is.Preferred, sale.PathDirect)},
 		{"the epoch", said.Epoch == is.Epoch},
 		{"the title", said.Title == is.Title},
 		{"the start", said.StartsAt == is.StartsAt},

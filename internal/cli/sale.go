@@ -112,7 +112,7 @@ func showSale(s *session, v *client.AdminSale) error {
 		{"limit per user", number(v.PerUserLimit) + " (" + v.LimitRule + ")"},
 		{"hold", seconds(v.HoldSeconds)},
 		{"unpaid holds", holds},
-		{"path", v.Path},
+		{"path", v.Path + " (preferred: " + v.PreferredPath + ")"},
 	})
 	if err != nil {
 		return err

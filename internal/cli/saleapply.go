@@ -183,6 +183,7 @@ func compare(now *client.AdminSale, want *client.NewSale) (client.SalePatch, []s
 		MaxUnpaidHolds:  pick(&changed, "max_unpaid_holds", want.MaxUnpaidHolds, now.MaxUnpaidHolds),
 		CoolDownSeconds: pick(&changed, "cool_down_seconds", want.CoolDownSeconds, now.CoolDownSeconds),
 		Currency:        pick(&changed, "currency", said(&want.Currency), now.Currency),
+		PreferredPath:   pick(&changed, "preferred_path", said(&want.PreferredPath), now.PreferredPath),
 	}
 	if p.StartsAt != nil || p.EndsAt != nil {
 		p.TimeZone = said(&want.TimeZone)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
@@ -64,7 +65,7 @@ func adminSale(s *sale.Sale, now time.Time) client.AdminSale {
 		ID: s.Slug, Number: uint32(s.Number), Version: s.Version, State: string(s.State), Status: string(s.Status(now)), Title: s.Title,
 		StartsAt: s.StartsAt, EndsAt: s.EndsAt, PerUserLimit: s.PerUserLimit, LimitRule: string(s.LimitRule),
 		HoldSeconds: int64(s.Hold / time.Second), MaxUnpaidHolds: s.MaxUnpaidHolds, CoolDownSeconds: int64(s.CoolDown / time.Second),
-		Currency: s.Currency, Terms: s.Terms, Path: string(s.Path), Epoch: s.Epoch,
+		Currency: s.Currency, PreferredPath: string(s.Preferred), Terms: s.Terms, Path: string(s.Path), Epoch: s.Epoch,
 		Items: make([]client.AdminItem, len(s.Items)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	for i := range s.Items {
@@ -86,6 +87,7 @@ func newSale(n *client.NewSale) (sale.Sale, error) {
 	s := sale.Sale{Slug: n.ID, Rules: sale.Rules{
 		Title: n.Title, PerUserLimit: n.PerUserLimit, LimitRule: sale.LimitLive, Hold: sale.DefaultHold,
 		MaxUnpaidHolds: sale.DefaultMaxUnpaidHolds, CoolDown: sale.DefaultCoolDown, Currency: n.Currency,
+		Preferred: sale.Path(cmp.Or(n.PreferredPath, string(sale.PathDirect))),
 	}}
 	var err error
 	if s.StartsAt, err = ParseTime("starts_at", n.StartsAt, n.TimeZone); err != nil {
@@ -144,6 +146,10 @@ func patch(p *client.SalePatch) (sale.Patch, error) {
 	if p.LimitRule != nil {
 		rule := sale.LimitRule(*p.LimitRule)
 		out.LimitRule = &rule
+	}
+	if p.PreferredPath != nil {
+		path := sale.Path(*p.PreferredPath)
+		out.Preferred = &path
 	}
 	if p.HoldSeconds != nil {
 		out.Hold = new(time.Duration)

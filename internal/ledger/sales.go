@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -16,9 +17,7 @@ const (
 func (b *Book) CreateSale(ctx context.Context, s sale.Sale) (sale.Sale, error) {
 	s.State, s.Version, s.Terms, s.Epoch, s.Path = sale.Draft, 1, 1, 1, sale.PathDirect
 	s.BuildToken, s.BuildAt, s.Salts = 0, time.Time{}, nil
-	if s.Preferred == "" {
-		s.Preferred = sale.PathDirect
-	}
+	s.Preferred = preferred(s.Preferred)
 	s.Key = sale.NewKey()
 	s.StartsAt, s.EndsAt = instant(s.StartsAt), instant(s.EndsAt)
 	s.Hold, s.CoolDown = span(s.Hold), span(s.CoolDown)
@@ -59,11 +58,14 @@ func instant(t time.Time) time.Time { return FromMillis(Millis(t)) }
 // span drops fractions of a millisecond.
 func span(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
 
+func preferred(p sale.Path) sale.Path { return cmp.Or(p, sale.PathDirect) }
+
 // kept returns a patch as the ledger can keep it, so that it is judged by what
 // will be written.
 func kept(p sale.Patch) sale.Patch {
 	p.StartsAt, p.EndsAt = through(instant, p.StartsAt), through(instant, p.EndsAt)
 	p.Hold, p.CoolDown = through(span, p.Hold), through(span, p.CoolDown)
+	p.Preferred = through(preferred, p.Preferred)
 	return p
 }
 

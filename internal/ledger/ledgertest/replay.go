@@ -247,7 +247,7 @@ func bodyOf(s *sale.Sale) ledger.SaleBody {
 		Slug: s.Slug, State: s.State, Version: s.Version, Terms: s.Terms, Path: s.Path, Epoch: s.Epoch, Title: s.Title,
 		StartsAt: s.StartsAt.UnixMilli(), EndsAt: s.EndsAt.UnixMilli(), PerUserLimit: s.PerUserLimit, LimitRule: s.LimitRule,
 		HoldMS: int64(s.Hold / time.Millisecond), MaxUnpaidHolds: s.MaxUnpaidHolds, CoolDownMS: int64(s.CoolDown / time.Millisecond),
-		Currency: s.Currency,
+		Currency: s.Currency, Preferred: s.Preferred,
 	}
 	for i := range s.Items {
 		b.Items = append(b.Items, ledger.ItemBody{SKU: s.Items[i].SKU, Title: s.Items[i].Title, Stock: s.Items[i].Stock, Price: s.Items[i].Price})
