@@ -149,12 +149,25 @@ func ReadSlips(n sale.Number, e *Entry) ([]Slip, error) {
 	return out, nil
 }
 
+// CountSlips returns how many slips an entry holds, without reading them; none
+// for one that is unreadable from the start.
+func CountSlips(e *Entry) (n int64) {
+	for raw := e.Fields[FieldSlips]; len(raw) >= slipFixed; n++ {
+		end := slipFixed + int(raw[slipFixed-1])
+		if len(raw) < end {
+			break
+		}
+		raw = raw[end:]
+	}
+	return n
+}
+
 // AppendSlip appends the slip in the layout of FieldSlips.
 func AppendSlip(b []byte, s *Slip) []byte {
 	b = append(b, s.ID[4:]...)
 	b = append(b, byte(s.Item), byte(s.Quantity>>16), byte(s.Quantity>>8), byte(s.Quantity)) //nolint:gosec // items are at most 100, quantities at most 10^6
 	b = append(b, s.MAC[:]...)
-	b = append(b, byte(len(s.User)))
+	b = append(b, byte(len(s.User))) //nolint:gosec // at most 128 bytes
 	return append(b, s.User...)
 }
 

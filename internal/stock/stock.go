@@ -19,13 +19,14 @@ const MaxBatch = 256
 // kin say that the lane is not in the state that the call needs.
 type Counter interface {
 	// Take decides the attempts of a call in order. Look-up by id comes before
-	// every refusal; a refusal changes nothing.
+	// every refusal; a refusal changes nothing. A lane whose clock is more than
+	// MaxDrift from AskedAt takes nothing: its slips could not be judged.
 	Take(ctx context.Context, c Call) (Reply, error)
 	// Records returns what the lane has recorded of one user, oldest first, with
 	// the lane's epoch and state; nil if nothing.
 	Records(ctx context.Context, l Lane, user string) (Records, error)
 	// Holders returns the hash (sale.UserHash) of every user that the lane has
-	// recorded, and the generation under which all of them were there.
+	// recorded, and the generation under which all of them were there. ErrCold.
 	Holders(ctx context.Context, l Lane) (Holders, error)
 	// Read returns the lane's standing. A lane that is not there is Cold.
 	Read(ctx context.Context, l Lane) (Standing, error)
@@ -155,11 +156,12 @@ type Standing struct {
 type Mirror interface {
 	// Apply carries out the acts of the journal rows (from, to], exactly once: a
 	// lane whose Applied is not from changes nothing. It returns the lane's
-	// Applied afterwards. ErrFrozen, ErrCold, ErrEpoch.
+	// Applied afterwards; after an error the lane may stand at the last number of
+	// some of the rows. ErrFrozen, ErrCold, ErrEpoch.
 	Apply(ctx context.Context, l Lane, a Acts) (uint64, error)
 	// Return gives units and limit of orders back at once, ahead of the journal.
-	// An order that is not recorded, or has been given back, changes nothing.
-	// ErrFrozen, ErrCold, ErrEpoch.
+	// An order that is not recorded, or has been given back, changes nothing. It
+	// takes no other kind of act. ErrFrozen, ErrCold, ErrEpoch.
 	Return(ctx context.Context, l Lane, epoch int64, acts []Act) error
 	// Sync brings the rules of a sale's version to the lane; an older or equal
 	// version changes nothing. Stock travels as a total. It returns the version
@@ -185,14 +187,19 @@ const (
 
 // Act is one change that the ledger made.
 type Act struct {
-	Kind     ActKind
+	Kind ActKind
+	// Seq is the number of the journal row, for Apply alone. Several acts may come
+	// from one row; they reach the lane together.
+	Seq uint64
+	// ID may be zero in an act that only sets CoolUntil.
 	ID       sale.OrderID
 	User     string
 	Item     int
-	Quantity int64 // of the order, for ActAdopt
+	Quantity int64 // of the order, for ActAdopt and Load
 	Counted  int64 // what goes on counting against the limit
 	TakenAt  time.Time
-	// CoolUntil, if not zero, is when the user's cool-down ends.
+	// CoolUntil, if not zero, is when the user's cool-down ends; of several the
+	// latest counts. It is set whatever becomes of the act.
 	CoolUntil time.Time
 }
 
@@ -200,7 +207,7 @@ type Act struct {
 type Acts struct {
 	Epoch    int64
 	From, To uint64
-	Acts     []Act // in the journal's order
+	Acts     []Act // in the journal's order, with their numbers
 }
 
 // Rules is what a lane must know of its sale.
@@ -240,11 +247,12 @@ type Builder interface {
 	// Set gives the lane its rules, what is left, and the journal number that is
 	// contained in them. The lane stays frozen. ErrFrozen.
 	Set(ctx context.Context, l Lane, token int64, s Setting) error
-	// Unfreeze opens the lane under the epoch token. Repeated, it changes nothing.
-	// ErrFrozen, ErrCold.
+	// Unfreeze opens the lane under the epoch token and forgets the records of the
+	// epoch before. Repeated, it changes nothing. ErrFrozen; ErrCold if nothing has
+	// been Set.
 	Unfreeze(ctx context.Context, l Lane, token int64) error
 	// Clear removes the lane, records and tray, while frozen by token and the tray
-	// is empty. ErrFrozen, ErrTray.
+	// is empty. Repeated, it changes nothing. ErrFrozen, ErrTray.
 	Clear(ctx context.Context, l Lane, token int64) error
 }
 
@@ -253,7 +261,7 @@ type Setting struct {
 	Rules
 	Left      []int64 // by item
 	Applied   uint64
-	MaxQueued int64 // slips in the tray beyond which Take answers Full
+	MaxQueued int64 // slips in the tray from which on Take answers Full
 	Offset    time.Duration
 }
 
@@ -263,7 +271,7 @@ type Tray interface {
 	// waits up to wait for the first; nil if none came. ErrCold.
 	Claim(ctx context.Context, l Lane, c Claim) ([]Entry, error)
 	// TakeOver returns entries that were claimed at least idle ago and not done,
-	// by whomever, for this consumer now, at most max.
+	// by whomever, for this consumer now, at most limit. ErrCold.
 	TakeOver(ctx context.Context, l Lane, consumer string, idle time.Duration, limit int) ([]Entry, error)
 	// Look returns entries after one id ("" for the first), claimed or not, and
 	// claims nothing.
@@ -294,9 +302,10 @@ type Entry struct {
 type News interface {
 	// Tell sends a message to every instance, this one included.
 	Tell(ctx context.Context, m Message) error
-	// Listen calls fn for each message until ctx ends, and returns nil then. fn
-	// must return quickly. After a gap (a lost connection) it calls fn with a
-	// message of KindGap.
+	// Listen calls fn for each message, one at a time, until ctx ends, and returns
+	// nil then. fn must return quickly. Whenever messages begin to come, at first
+	// and after a lost connection, it calls fn with one of KindGap: earlier ones may
+	// have been missed.
 	Listen(ctx context.Context, fn func(Message)) error
 }
 
