@@ -215,10 +215,10 @@ func (s *RedisServer) end(sig syscall.Signal) {
 
 // Pause stops the server with SIGSTOP: its connections stay open and nothing is
 // answered until Resume.
-func (s *RedisServer) Pause() { s.signal(pauseSignal) }
+func (s *RedisServer) Pause() { s.signal(syscall.SIGSTOP) }
 
 // Resume lets a paused server go on.
-func (s *RedisServer) Resume() { s.signal(resumeSignal) }
+func (s *RedisServer) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *RedisServer) signal(sig syscall.Signal) {
 	s.tb.Helper()
