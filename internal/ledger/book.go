@@ -167,7 +167,7 @@ func (b *Book) reserve(ctx context.Context, batch Batch, out *Batched, results [
 			}
 			results[i] = d.attempt(&batch.Attempts[i])
 		}
-		out.At, out.Version = d.now, d.rec.Version
+		out.At, out.Version, out.Seq = d.now, d.rec.Version, d.out.Seq
 		return nil
 	})
 }

@@ -130,6 +130,9 @@ type Batched struct {
 	Results []Result
 	At      time.Time // the ledger's time at which the batch was judged
 	Version int64     // the sale's version under which it was judged
+	// Seq is the number of the sale's last journal row afterwards: while it stays,
+	// nothing has happened in the sale.
+	Seq uint64
 }
 
 // Result is the answer to one attempt.
