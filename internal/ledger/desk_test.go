@@ -22,7 +22,7 @@ func record() Record {
 		Number: 9, Slug: "drop", Key: sale.Key{1}, State: sale.Published, Terms: 4, Version: 6, Path: sale.PathDirect, Epoch: 2,
 		Rules: sale.Rules{
 			StartsAt: noon().Add(-time.Hour), EndsAt: noon().Add(time.Hour), PerUserLimit: 3, LimitRule: sale.LimitLive,
-			Hold: time.Minute, MaxUnpaidHolds: 2, CoolDown: 10 * time.Minute, Currency: "EUR",
+			Hold: time.Minute, MaxUnpaidHolds: 2, CoolDown: 10 * time.Minute, Currency: "EUR", Preferred: sale.PathFast,
 		},
 		Items: []sale.Item{{SKU: "shoe", Stock: 5, Sold: 2, Price: 100}, {SKU: "sock", Stock: 2}},
 	}}
@@ -337,7 +337,7 @@ func TestBodies(t *testing.T) {
 		`{"from":"","state":"","version":0,"user":"","item":"","quantity":0,"terms":0,"amount":0,"currency":"","epoch":0}`: orderBody("", &sale.Order{}),
 		fmt.Sprintf(`{"sale":"drop","state":"published","version":6,"terms":4,"path":"direct","epoch":2,"title":"","starts_at":%d,"ends_at":%d,`+
 			`"per_user_limit":3,"limit_rule":"live","hold_ms":60000,"max_unpaid_holds":2,"cool_down_ms":600000,"currency":"EUR",`+
-			`"items":[{"item":"shoe","title":"","stock":5,"price":100},{"item":"sock","title":"","stock":2,"price":0}]}`,
+			`"preferred_path":"fast","items":[{"item":"shoe","title":"","stock":5,"price":100},{"item":"sock","title":"","stock":2,"price":0}]}`,
 			rec.StartsAt.UnixMilli(), rec.EndsAt.UnixMilli()): saleBody(&rec.Sale),
 		`{"refund":"rfd_aiaaaaaaaaaaaaaaaaaaaaaaaa","payment_id":"p","amount":5,"currency":"EUR","reason":"late","state":"required"}`: refundBody(
 			&sale.Refund{ID: sale.RefundID{2}, PaymentID: "p", Amount: 5, Currency: "EUR", Reason: sale.ReasonLate, State: sale.RefundRequired}),

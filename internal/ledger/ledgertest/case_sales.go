@@ -30,11 +30,13 @@ func saleCases() []testCase {
 func saleCreated(t *testing.T, w *world) {
 	in := w.basic(t)
 	in.Number, in.State, in.Version, in.Terms, in.Epoch, in.Path = 99, sale.Closed, 7, 7, 7, sale.PathFast
+	in.BuildToken, in.BuildAt, in.Salts = 7, in.StartsAt, []uint32{7}
 	in.Items[0].Sold = 3
 	s, err := w.ledger.CreateSale(t.Context(), in)
 	require.NoError(t, err)
 	want := in
 	want.Number, want.State, want.Version, want.Terms, want.Epoch, want.Path = s.Number, sale.Draft, 1, 1, 1, sale.PathDirect
+	want.Preferred, want.BuildToken, want.BuildAt, want.Salts = sale.PathDirect, 0, time.Time{}, nil
 	want.Items = []sale.Item{{SKU: "shoe-42", Title: "Shoe", Stock: 10, Price: 1250}}
 	want.Key, want.CreatedAt, want.UpdatedAt = s.Key, w.now(t), w.now(t)
 	require.Equal(t, want, s)

@@ -195,11 +195,11 @@ func TestWriteNeedsNoHolder(t *testing.T) {
 	g := newGuarded(t)
 	c := g.change()
 	rejected := c.Orders[0].After
-	rejected.State, rejected.EndedAt = sale.Rejected, rejected.ReservedAt
+	rejected.State, rejected.Reason, rejected.EndedAt = sale.Rejected, sale.RejectedLimit, rejected.ReservedAt
 	second := rejected
 	second.ID = g.sale.OrderID("cid", "k2")
 	of := g.held
-	of.ID, of.State, of.EndedAt = g.sale.OrderID("ann", "k2"), sale.Rejected, rejected.ReservedAt
+	of.ID, of.State, of.Reason, of.EndedAt = g.sale.OrderID("ann", "k2"), sale.Rejected, sale.RejectedLimit, rejected.ReservedAt
 	c.Orders = []ledger.OrderChange{{From: sale.Queued, After: rejected}, {From: sale.Queued, After: second}, {After: of}}
 	c.Sold, c.Holders, c.Payments, c.Refunds = nil, nil, nil, nil
 	require.NoError(t, g.write(t, c))
