@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -12,47 +11,25 @@ import (
 
 // Book is the Ledger: the rules of the house over any Store.
 type Book struct {
-	store Store
-
-	mu       sync.RWMutex
-	watchers map[int]func([]Entry)
-	next     int
+	store    Store
+	watchers watchers
 }
 
 var _ Ledger = (*Book)(nil)
 
 // New returns the ledger over a store and takes the store over: Close closes it.
 func New(store Store) *Book {
-	return &Book{store: store, watchers: make(map[int]func([]Entry))}
+	return &Book{store: store, watchers: watchers{fns: make(map[int]func([]Entry))}}
 }
 
 // Close implements Ledger.
-func (b *Book) Close() error { return b.store.Close() }
+func (b *Book) Close() error {
+	b.watchers.deafen()
+	return b.store.Close()
+}
 
 // Now implements Clock.
 func (b *Book) Now(ctx context.Context) (time.Time, error) { return b.store.Now(ctx) }
-
-// Watch implements Ledger.
-func (b *Book) Watch(fn func([]Entry)) func() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	id := b.next
-	b.next++
-	b.watchers[id] = fn
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.watchers, id)
-	}
-}
-
-func (b *Book) tell(rows []Entry) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	for _, fn := range b.watchers {
-		fn(rows)
-	}
-}
 
 // onSale runs work at the desk of one sale and writes what it decided, all in
 // one transaction, then tells the watchers.
@@ -79,7 +56,7 @@ func (b *Book) onSale(ctx context.Context, lock func(Tx) (Record, error), work f
 		return err
 	}
 	if len(rows) > 0 {
-		b.tell(rows)
+		b.watchers.tell(rows)
 	}
 	return nil
 }
@@ -140,14 +117,13 @@ var errForeignID = errors.New("ledger: the order's id names another sale")
 
 func (b *Book) reserve(ctx context.Context, batch Batch, out *Batched, results []Result) error {
 	return b.onSale(ctx, byNumber(ctx, batch.Sale), func(tx Tx, d *desk) error {
+		if batch.direct() && (d.rec.Path != sale.PathDirect || d.rec.Epoch != batch.Epoch) {
+			return ErrWrongEpoch
+		}
 		ids := make([]sale.OrderID, len(batch.Attempts))
 		users := make([]string, len(batch.Attempts))
 		for i := range batch.Attempts {
-			a := &batch.Attempts[i]
-			if a.Slip == nil && (d.rec.Path != sale.PathDirect || d.rec.Epoch != batch.Epoch) {
-				return ErrWrongEpoch
-			}
-			ids[i], users[i] = a.ID, a.User
+			ids[i], users[i] = batch.Attempts[i].ID, batch.Attempts[i].User
 		}
 		found, err := tx.OrdersByID(ctx, ids)
 		if err != nil {
@@ -170,6 +146,17 @@ func (b *Book) reserve(ctx context.Context, batch Batch, out *Batched, results [
 		out.At, out.Version, out.Seq = d.now, d.rec.Version, d.out.Seq
 		return nil
 	})
+}
+
+// direct reports whether a batch believes in the direct path: it holds an attempt
+// without a slip, or nothing.
+func (b *Batch) direct() bool {
+	for i := range b.Attempts {
+		if b.Attempts[i].Slip == nil {
+			return true
+		}
+	}
+	return len(b.Attempts) == 0
 }
 
 // Bisect runs do over the parts of 0…n−1 in halves after the whole has failed

@@ -48,7 +48,7 @@ func (b *Book) CreateSale(ctx context.Context, s sale.Sale) (sale.Sale, error) {
 	if err != nil {
 		return sale.Sale{}, err
 	}
-	b.tell(rows)
+	b.watchers.tell(rows)
 	return s, nil
 }
 
