@@ -10,8 +10,11 @@ import (
 func (b *Book) StartBuild(ctx context.Context, n sale.Number) (Build, error) {
 	var build Build
 	err := b.onSale(ctx, byNumber(ctx, n), func(_ Tx, d *desk) error {
-		if d.rec.BuildToken > d.rec.Epoch && d.now.Sub(d.rec.BuildAt) < BuildLease {
+		if d.building() {
 			return ErrBuilding
+		}
+		if !d.rec.Visible() {
+			return errUnsaleable(d.rec.State)
 		}
 		next := d.rec.Clone()
 		// One epoch in between is left for the direct path while the build goes on.
@@ -24,16 +27,34 @@ func (b *Book) StartBuild(ctx context.Context, n sale.Number) (Build, error) {
 	return build, err
 }
 
+// building reports whether an unfinished build is younger than BuildLease. One
+// from the future, after the clock was set back, is not waited for.
+func (d *desk) building() bool {
+	age := d.now.Sub(d.rec.BuildAt)
+	return d.rec.BuildToken > d.rec.Epoch && age >= 0 && age < BuildLease
+}
+
+// errUnsaleable is why a sale has no use for a fast counter.
+func errUnsaleable(s sale.State) error {
+	if s == sale.Deleted {
+		return sale.SaleNotFound()
+	}
+	return sale.IllegalState("a "+string(s)+" sale has no fast counter", "publish it first")
+}
+
 // FinishBuild implements Handover.
 func (b *Book) FinishBuild(ctx context.Context, f Finish) (sale.Sale, error) {
 	var after sale.Sale
 	err := b.onSale(ctx, byNumber(ctx, f.Sale.Number), func(tx Tx, d *desk) error {
-		if d.rec.BuildToken != f.Token {
-			return ErrSuperseded
-		}
 		if d.rec.Epoch == f.Token && d.rec.Path == sale.PathFast { // a repetition after a lost reply
 			after = d.rec.Sale
 			return nil
+		}
+		if d.rec.BuildToken != f.Token || d.rec.Epoch >= f.Token { // the latter: finished, and left again
+			return ErrSuperseded
+		}
+		if !d.rec.Visible() {
+			return errUnsaleable(d.rec.State)
 		}
 		delta, err := delta(ctx, tx, d.rec.Number, f.After)
 		if err != nil {

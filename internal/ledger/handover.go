@@ -12,12 +12,16 @@ import (
 // does is fenced by a token that only grows, so no lock outside is needed.
 type Handover interface {
 	// StartBuild gives the right to load the fast counter of a sale. Nothing of
-	// the sale changes. ErrBuilding while another build is younger than BuildLease.
+	// the sale changes but the token. ErrBuilding while another build is younger
+	// than BuildLease; CodeIllegalState for a draft, CodeSaleNotFound for a deleted
+	// sale.
 	StartBuild(ctx context.Context, n sale.Number) (Build, error)
 	// FinishBuild puts the sale on the fast path under the token as its epoch.
 	// While the sale is locked, load brings the counter from what was read at the
 	// journal's number f.After to the present; its error, or the end of ctx, undoes
-	// everything. ErrSuperseded if a newer token was given.
+	// everything. Repeated while the sale is as it left it, it returns the sale and
+	// loads nothing. ErrSuperseded if a newer token was given, or the sale has left
+	// the epoch of this one; of a sale that was put away the errors of StartBuild.
 	FinishBuild(ctx context.Context, f Finish) (sale.Sale, error)
 	// GoDirect puts a fast sale of the epoch from on the direct path under the epoch
 	// to, which must be higher. A sale that is direct already is returned as it is.
@@ -45,15 +49,17 @@ type Finish struct {
 	Build
 	After uint64   // the journal's number that the builder's reading contains
 	Salts []uint32 // of the lanes
-	// Load is called with the sale as it is, the lane rows and births after After,
-	// and the number that the journal will have: the counter then contains them.
+	// Load is called with the sale as it will be, every row of the journal after
+	// After, and the number that the journal will have: the counter then contains
+	// them. It may be called again where the database has the transaction run
+	// again, and what it did may be undone.
 	Load func(ctx context.Context, now Present) error
 }
 
 // Present is a sale at the end of a build.
 type Present struct {
-	Sale  sale.Sale
-	Delta []Entry
+	Sale  sale.Sale // on the fast path already
+	Delta []Entry   // without the row that this very step writes, which Seq counts
 	Seq   uint64
 }
 
@@ -66,9 +72,10 @@ type LaneRows struct {
 // Letters keeps slips that could not be judged, for an operator.
 type Letters interface {
 	// Park stores slips of one sale, each once however often it is parked. A slip
-	// with an Attempt was made by an instance of ours: its buyer gets a rejected
-	// order, or, where the database refuses even that row, what the counter took
-	// goes back all the same.
+	// with an Attempt was made by an instance of ours: unless its order is there,
+	// its buyer gets a rejected one, or, where the database refuses even that row,
+	// what the counter took goes back all the same. Of a letter only ID, Place,
+	// Cause, Raw and Attempt count.
 	Park(ctx context.Context, n sale.Number, letters []Letter) error
 	// ListLetters returns dead letters in the order they were parked.
 	ListLetters(ctx context.Context, f LetterFilter) ([]Letter, error)
@@ -99,7 +106,9 @@ type Letter struct {
 	Place string // lane, entry and index of the slip
 	Cause string
 	Raw   []byte // the slip or the entry as found, at most MaxRaw bytes
-	// Attempt is set if the slip is authentic, with its Slip.
+	// Attempt is set if the slip is authentic, with its Slip, which is kept as
+	// presented: what the counter took has gone back, so whoever has it judged
+	// again has the counter learn of the order. Expected is not kept.
 	Attempt  *Attempt
 	State    LetterState
 	ParkedAt time.Time

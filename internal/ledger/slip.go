@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -25,10 +24,10 @@ func (d *desk) slip(a *Attempt) Result {
 		Terms: a.Slip.Terms, Currency: d.rec.Currency, Epoch: a.Slip.Epoch, ReservedAt: d.now,
 	}
 	terms, known := d.termsOf(a.Slip.Terms)
-	if itemErr != nil || !known || item >= len(terms.Prices) {
+	if itemErr != nil || !known || !terms.price(&o, item) {
 		return d.reject(o, sale.RejectedSlip, sale.NoSuchItem)
 	}
-	o.SKU, o.Currency, o.Amount = d.rec.Items[item].SKU, terms.Currency, terms.Prices[item]*a.Quantity
+	o.SKU = d.rec.Items[item].SKU
 	if reason, verdict := d.rejection(a, item); reason != "" {
 		r := d.reject(o, reason, verdict)
 		r.Left = d.rec.Items[item].Left()
@@ -45,20 +44,41 @@ func (d *desk) slip(a *Attempt) Result {
 	return Result{Verdict: sale.Taken, Order: d.orders[a.ID], Left: d.rec.Items[item].Left()}
 }
 
+// price sets currency and amount of an order of an item under these terms, and
+// reports whether they have a price for it.
+func (t *Terms) price(o *sale.Order, item int) bool {
+	if item >= len(t.Prices) || o.Quantity < 1 || t.Prices[item] > sale.MaxInteger/o.Quantity {
+		return false
+	}
+	o.Currency, o.Amount = t.Currency, t.Prices[item]*o.Quantity
+	return true
+}
+
 // slipAgain judges a slip whose order is there already: judged before, or accepted
 // by another way. If that order has ended, or is not what the lane took, the lane
 // has units taken for nothing.
 func (d *desk) slipAgain(a *Attempt, old sale.Order, item int, itemErr error) Result {
 	r := d.replay(a, old, item, itemErr)
-	r.Order = old
+	if old.User == a.User { // nobody is shown another's order
+		r.Order = old
+	}
 	if old.State.Live() && r.Verdict == sale.Replayed {
 		return r
 	}
-	d.forLane(KindLaneReturn, &old, a.Slip.TakenAt)
+	d.giveBack(a)
 	if old.State.Live() {
 		d.adopt(&old, old.ReservedAt)
 	}
 	return r
+}
+
+// giveBack has the lane give back what it took for an attempt.
+func (d *desk) giveBack(a *Attempt) {
+	o := sale.Order{ID: a.ID, User: a.User, SKU: a.SKU, Quantity: a.Quantity}
+	if item, err := d.rec.Item(a.SKU); err == nil {
+		o.SKU = d.rec.Items[item].SKU
+	}
+	d.forLane(KindLaneReturn, &o, a.Slip.TakenAt)
 }
 
 // adopt tells the lane of an order that it did not take. On the direct path there
@@ -85,9 +105,9 @@ func (d *desk) rejection(a *Attempt, item int) (sale.RejectReason, sale.Verdict)
 		return sale.RejectedSale, sale.NoSuchSale
 	case d.now.Sub(a.Slip.TakenAt) > MaxQueued:
 		return sale.RejectedLate, sale.SoldOut
-	case a.Quantity < 1 || h.Counted(d.rec.LimitRule)+a.Quantity > d.rec.PerUserLimit:
+	case h.Counted(d.rec.LimitRule)+a.Quantity > d.rec.PerUserLimit:
 		return sale.RejectedLimit, sale.LimitReached
-	case a.Slip.TakenAt.Before(h.CoolUntil):
+	case d.cooling(h, a.Slip.TakenAt):
 		return sale.RejectedCoolDown, sale.CoolDown
 	}
 	v := scarce(it, a.Quantity)
@@ -98,6 +118,12 @@ func (d *desk) rejection(a *Attempt, item int) (sale.RejectReason, sale.Verdict)
 		return sale.RejectedStock, v
 	}
 	return sale.RejectedSoldOut, v
+}
+
+// cooling reports whether a cool-down was in force when an attempt was taken: one
+// that began later takes nothing back.
+func (d *desk) cooling(h Holder, takenAt time.Time) bool {
+	return takenAt.Before(h.CoolUntil) && !takenAt.Before(h.CoolUntil.Add(-d.rec.CoolDown))
 }
 
 func (d *desk) reject(o sale.Order, reason sale.RejectReason, v sale.Verdict) Result {
@@ -180,116 +206,9 @@ func (d *desk) cancelQueued(a *Attempt) error {
 	if a.Slip != nil {
 		o.Terms, o.Epoch = a.Slip.Terms, a.Slip.Epoch
 	}
-	if t, known := d.termsOf(o.Terms); known && item < len(t.Prices) {
-		o.Currency, o.Amount = t.Currency, t.Prices[item]*a.Quantity
+	if t, known := d.termsOf(o.Terms); !known || !t.price(&o, item) {
+		return sale.OrderNotFound() // no counter of ours took that
 	}
 	d.moveCooling(sale.Queued, o, d.letGo(a.User))
 	return nil
-}
-
-// errNoSale says that a letter is about a sale that there never was.
-var errNoSale = errors.New("ledger: a dead letter needs a sale")
-
-// Park implements Letters.
-func (b *Book) Park(ctx context.Context, n sale.Number, letters []Letter) error {
-	if n == 0 {
-		return errNoSale
-	}
-	park := func(from, to int, reject func(*desk, *Letter)) error {
-		return b.onSale(ctx, byNumber(ctx, n), func(tx Tx, d *desk) error {
-			return d.park(ctx, tx, letters[from:to], reject)
-		})
-	}
-	rejected := func(d *desk, l *Letter) {
-		a := l.Attempt
-		d.reject(sale.Order{
-			ID: a.ID, Slug: d.rec.Slug, User: a.User, SKU: a.SKU, Quantity: a.Quantity, Terms: a.Slip.Terms,
-			Currency: d.rec.Currency, Epoch: a.Slip.Epoch, ReservedAt: d.now,
-		}, sale.RejectedSlip, sale.NoSuchItem)
-	}
-	returned := func(d *desk, l *Letter) {
-		a := l.Attempt
-		d.forLane(KindLaneReturn, &sale.Order{ID: a.ID, User: a.User, SKU: a.SKU, Quantity: a.Quantity}, a.Slip.TakenAt)
-	}
-	err := park(0, len(letters), rejected)
-	if !errors.Is(err, ErrConstraint) {
-		return err
-	}
-	var failed error
-	Bisect(len(letters), func(from, to int) error {
-		return park(from, to, rejected)
-	}, func(i int, cause error) {
-		if errors.Is(cause, ErrConstraint) {
-			cause = park(i, i+1, returned)
-		}
-		failed = errors.Join(failed, cause)
-	})
-	return failed
-}
-
-// park stores the letters that are not there yet, and ends the order of each that
-// is authentic and has none.
-func (d *desk) park(ctx context.Context, tx Tx, letters []Letter, end func(*desk, *Letter)) error {
-	var ids []sale.OrderID
-	for i := range letters {
-		if a := letters[i].Attempt; a != nil && a.ID.Sale() == d.rec.Number {
-			ids = append(ids, a.ID)
-		}
-	}
-	found, err := tx.OrdersByID(ctx, ids)
-	if err != nil {
-		return err
-	}
-	d.orders = found
-	for i := range letters {
-		l := letters[i]
-		if _, err := tx.Letter(ctx, l.ID); err == nil {
-			continue
-		} else if sale.CodeOf(err) != sale.CodeLetterNotFound {
-			return err
-		}
-		l.Sale, l.State, l.ParkedAt, l.ClosedAt = d.rec.Number, LetterOpen, d.now, time.Time{}
-		l.Raw = l.Raw[:min(len(l.Raw), MaxRaw)]
-		d.out.Letters = append(d.out.Letters, l)
-		if l.Attempt == nil {
-			continue
-		}
-		if _, known := d.orders[l.Attempt.ID]; !known {
-			end(d, &l)
-		}
-	}
-	return nil
-}
-
-// ListLetters implements Letters.
-func (b *Book) ListLetters(ctx context.Context, f LetterFilter) ([]Letter, error) {
-	f.Limit = page(f.Limit)
-	return b.store.Read().ListLetters(ctx, f)
-}
-
-// Letter implements Letters.
-func (b *Book) Letter(ctx context.Context, id LetterID) (Letter, error) {
-	return b.store.Read().Letter(ctx, id)
-}
-
-// CloseLetter implements Letters.
-func (b *Book) CloseLetter(ctx context.Context, id LetterID, s LetterState) (Letter, error) {
-	before, err := b.store.Read().Letter(ctx, id)
-	if err != nil {
-		return Letter{}, err
-	}
-	var after Letter
-	err = b.onSale(ctx, byNumber(ctx, before.Sale), func(tx Tx, d *desk) error {
-		l, loadErr := tx.Letter(ctx, id)
-		if loadErr != nil {
-			return loadErr
-		}
-		if l.State == LetterOpen {
-			l.State, l.ClosedAt = s, d.now
-			d.out.Letters = append(d.out.Letters, l)
-		}
-		after = l
-		return nil
-	})
-	return after, err
 }
