@@ -48,7 +48,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 
 func TestFlagsOfTheConfigurationAgreeWithIt(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{"data-dir": "/x", "ledger-url": "sqlite:/x/y.db", "api-listen": "127.0.0.1:1", "ops-listen": "127.0.0.1:2", "log-level": "warn", "log-format": "json"}
+	values := map[string]string{"data-dir": "/x", "ledger-url": "sqlite:/x/y.db", "redis-url": "redis://h:1", "api-listen": "127.0.0.1:1", "ops-listen": "127.0.0.1:2", "log-level": "warn", "log-format": "json"}
 	for _, f := range config.Fields() {
 		if f.Flag == "" {
 			continue

@@ -12,6 +12,7 @@ type settings struct {
 	Config    string   `placeholder:"FILE" help:"Configuration file (DOORBUSTER_CONFIG)."`
 	DataDir   *string  `placeholder:"DIR" help:"Folder of everything the server keeps (data_dir)."`
 	LedgerURL *string  `placeholder:"URL" help:"Where the ledger is (ledger.url)."`
+	RedisURL  *string  `placeholder:"URL" help:"Where Redis is (redis.url)."`
 	Set       []string `placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the configuration; see docs/config.md. May be repeated."`
 }
 
@@ -31,6 +32,7 @@ func (c *settings) load(s *session, more ...config.Flag) (config.Loaded, error) 
 	}
 	flags := flagOf("--data-dir", "data_dir", c.DataDir)
 	flags = append(flags, flagOf("--ledger-url", "ledger.url", c.LedgerURL)...)
+	flags = append(flags, flagOf("--redis-url", "redis.url", c.RedisURL)...)
 	flags = append(flags, more...)
 	for _, pair := range c.Set {
 		key, value, found := strings.Cut(pair, "=")

@@ -13,6 +13,7 @@ type Config struct {
 	API      API      `key:"api" doc:"The HTTP API that buyers, shops and operators call."`
 	Ops      Ops      `key:"ops" doc:"Health, readiness, metrics and profiles, for operators' tools."`
 	Ledger   Ledger   `key:"ledger" doc:"The book of record."`
+	Redis    Redis    `key:"redis" doc:"The fast counter in front of the ledger. It may be lost at any moment: that costs speed, never an order."`
 	Auth     Auth     `key:"auth" doc:"Who the caller is."`
 	Engine   Engine   `key:"engine" doc:"How attempts are gathered into transactions."`
 	Holds    Holds    `key:"holds" doc:"How reserved orders that nobody pays come to their end."`
@@ -72,6 +73,15 @@ type Ops struct {
 type Ledger struct {
 	// URL is never empty in a loaded configuration.
 	URL string `key:"url" flag:"ledger-url" secret:"url" doc:"Where the ledger is: sqlite:PATH, one file on a local disk, used by one process at a time. Empty is sqlite:<data_dir>/doorbuster.db."`
+}
+
+// Redis is where the fast counter lives. Without a URL every sale is sold by the
+// ledger alone.
+type Redis struct {
+	URL         string        `key:"url" flag:"redis-url" secret:"url" doc:"Where Redis (7.0 or newer, maxmemory-policy noeviction) is: redis://[[user]:password@]host[:6379][/db], a primary behind sentinels redis://host1,host2?sentinel=NAME, or a Redis Cluster redis://host1,host2?cluster=true; rediss:// is the same over TLS. Empty: no fast path."`
+	Prefix      string        `key:"prefix" default:"doorbuster" doc:"First word of every key, so that several installations can share a Redis. All instances of one installation say the same."`
+	CAFile      string        `key:"ca_file" doc:"PEM file with the certificates that vouch for the servers of a rediss:// URL. Empty: those of the system."`
+	CallTimeout time.Duration `key:"call_timeout" default:"1s" doc:"Longest time of one call; then its outcome is unknown, and the attempts in it end with 503 unavailable and may be repeated with their keys."`
 }
 
 // Auth says how callers are known.

@@ -185,6 +185,12 @@ func TestValidate(t *testing.T) {
 		"memory":              {"ledger: {url: 'sqlite::memory:'}", "ledger.url: what follows sqlite: is not"},
 		"sqlite parameters":   {"ledger: {url: 'sqlite:a.db?mode=ro'}", "ledger.url: what follows sqlite: is not"},
 		"sqlite host":         {"ledger: {url: 'sqlite://a.db'}", "ledger.url: what follows sqlite: is not"},
+		"redis scheme":        {"redis: {url: 'http://h'}", "redis.url: the URL does not start with redis://"},
+		"redis hosts":         {"redis: {url: 'redis://:secret@a,b'}", "redis.url: there are several hosts"},
+		"redis CA":            {"redis: {url: 'redis://h', ca_file: x}", "redis.ca_file: redis.url does not use TLS"},
+		"redis prefix":        {"redis: {prefix: 'a{b}'}", `redis.prefix: "a{b}" is no prefix of keys`},
+		"redis no prefix":     {"redis: {prefix: ''}", `redis.prefix: "" is no prefix of keys`},
+		"redis timeout":       {"redis: {call_timeout: 1ms}", "redis.call_timeout: 1ms is out of range"},
 		"origin with path":    {"api: {cors_origins: ['https://a.example/']}", `"https://a.example/" is not an origin`},
 		"origin scheme":       {"api: {cors_origins: ['ftp://a.example']}", "is not an origin"},
 		"body":                {"api: {max_body_bytes: 12}", "api.max_body_bytes: 12 is out of range"},
@@ -229,6 +235,7 @@ func TestValidConfigurations(t *testing.T) {
 		"auth: {jwt: {algorithm: EdDSA, jwks_url: 'http://127.0.0.1:9/keys'}}",
 		"auth: {jwt: {algorithm: RS256, jwks_url: 'https://issuer.example/keys'}}",
 		"shutdown: {grace: 0s}",
+		"redis: {url: 'rediss://u:p@a:1,b:2?sentinel=m', ca_file: /run/ca.pem, prefix: Shop_1.eu:x-, call_timeout: 500ms}",
 	} {
 		require.Empty(t, mistakes(t, config.Sources{File: file(t, text)}), text)
 	}

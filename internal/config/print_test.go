@@ -59,6 +59,19 @@ func TestPrintNeverShowsPasswords(t *testing.T) {
 	}
 }
 
+func TestPrintNeverShowsPasswordsOfRedis(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"redis://me:hunter2@a,b:7/1?sentinel=m&sentinel_password=hunter2", "redis://:hunter2@[::1]:1,[::2]:2?cluster=true", "rediss://:hunter2@h"} {
+		l, err := config.Load(config.Sources{Flags: []config.Flag{{Name: "--redis-url", Key: "redis.url", Value: url}}})
+		require.NoError(t, err)
+		require.Equal(t, url, l.Redis.URL)
+		var out bytes.Buffer
+		require.NoError(t, l.WriteYAML(&out))
+		require.NotContains(t, out.String(), "hunter2")
+		require.Contains(t, out.String(), "--redis-url")
+	}
+}
+
 func TestTheDocumentNamesEveryKey(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"net/url"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/doorbuster/doorbuster/internal/redisconn/redisurl"
 )
 
 const sqliteScheme = "sqlite:"
@@ -27,6 +30,7 @@ func (c *Config) check(found *problems) {
 	c.API.check(found)
 	checkListen("ops.listen", c.Ops.Listen, found)
 	c.Ledger.check(found)
+	c.Redis.check(found)
 	c.Auth.JWT.check(found)
 	if !c.Auth.JWT.Named() && validListen(c.API.Listen) && !Loopback(c.API.Listen) {
 		found.add("auth.jwt", "", "a development key must not meet the network, and api.listen is "+c.API.Listen,
@@ -96,6 +100,30 @@ func (l *Ledger) check(found *problems) {
 
 // SQLitePath returns the path of the embedded ledger's file.
 func (l *Ledger) SQLitePath() string { return strings.TrimPrefix(l.URL, sqliteScheme) }
+
+func (r *Redis) check(found *problems) {
+	if r.URL != "" {
+		u, err := redisurl.Parse(r.URL)
+		if wrong, ok := errors.AsType[*redisurl.Error](err); ok {
+			found.add("redis.url", "", wrong.Message, wrong.Hint)
+		} else if r.CAFile != "" && !u.TLS {
+			found.add("redis.ca_file", "", "redis.url does not use TLS", "write rediss:// in redis.url, or leave redis.ca_file out")
+		}
+	}
+	if !validPrefix(r.Prefix) {
+		found.add("redis.prefix", "", quoted(r.Prefix)+" is no prefix of keys", "use 1 to 64 of the characters a-z A-Z 0-9 . : _ -")
+	}
+	lasts("redis.call_timeout", r.CallTimeout, 10*time.Millisecond, 30*time.Second, found)
+}
+
+// validPrefix refuses above all braces, which would say where in a cluster a key
+// lives.
+func validPrefix(prefix string) bool {
+	const longest = 64
+	return prefix != "" && len(prefix) <= longest && strings.IndexFunc(prefix, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".:_-", r)
+	}) < 0
+}
 
 func (j *JWT) check(found *problems) {
 	if j.Issuer == "" {
