@@ -37,11 +37,11 @@ const (
 //  7. unfreeze: the lane sells.
 func (k *Keeper) build(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, error) {
 	started := k.opts.Clock()
-	b, err := k.start(ctx, s.Number)
+	b, err := k.start(ctx, s)
 	if err != nil {
 		return sale.Sale{}, err
 	}
-	w := &work{k: k, build: b, lanes: lanes(s.Number, k.salts(&b.Sale))}
+	w := k.work(b)
 	for _, step := range []func(context.Context) error{w.freeze, w.drain, w.stepAside, w.load, w.finish, w.open} {
 		if err := step(ctx); err != nil {
 			return sale.Sale{}, err
@@ -51,18 +51,19 @@ func (k *Keeper) build(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, e
 	return w.after, nil
 }
 
-func (k *Keeper) start(ctx context.Context, n sale.Number) (ledger.Build, error) {
+func (k *Keeper) start(ctx context.Context, s *sale.Sale) (ledger.Build, error) {
 	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
 	defer cancel()
-	return k.ledger.StartBuild(call, n)
+	return k.ledger.StartBuild(call, s.Number, s.Epoch)
 }
 
-// salts returns those that the sale has, or new ones.
-func (k *Keeper) salts(s *sale.Sale) []uint32 {
-	if len(s.Salts) > 0 {
-		return s.Salts
+// work returns the work of a build, on the lanes that the sale has or new ones.
+func (k *Keeper) work(b ledger.Build) *work {
+	s := b.Sale
+	if len(s.Salts) == 0 {
+		s.Salts = make([]uint32, k.opts.Lanes)
 	}
-	return make([]uint32, k.opts.Lanes)
+	return &work{k: k, build: b, lanes: stock.LanesOf(&s)}
 }
 
 // work is one build under way.
@@ -180,7 +181,7 @@ func recordOf(o *sale.Order, takenAt time.Time, rule sale.LimitRule) (stock.Act,
 
 func (l *loader) put(ctx context.Context, a stock.Act, sku string) error {
 	a.Item = l.items[sku] // a SKU that is gone can only be of an order that has ended
-	i := int(sale.UserHash(a.User) % uint64(len(l.ready)))
+	i := stock.Home(a.User, len(l.ready))
 	l.ready[i] = append(l.ready[i], a)
 	if len(l.ready[i]) < loadBatch {
 		return nil
@@ -301,23 +302,14 @@ func (w *work) settle(ctx context.Context, now *ledger.Present) error {
 		}
 		for j := range now.Sale.Items {
 			it := &now.Sale.Items[j]
-			set.Stock[j] = share(it.Stock, i, len(w.lanes))
-			set.Left[j] = set.Stock[j] - share(it.Sold, i, len(w.lanes))
+			set.Stock[j] = stock.Share(it.Stock, i, len(w.lanes))
+			set.Left[j] = set.Stock[j] - stock.Share(it.Sold, i, len(w.lanes))
 		}
 		if err := w.k.counter.Set(ctx, l, w.build.Token, set); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// share returns lane i's part of a number over all lanes.
-func share(total int64, i, lanes int) int64 {
-	part := total / int64(lanes)
-	if int64(i) < total%int64(lanes) {
-		part++
-	}
-	return part
 }
 
 // offset measures how far the lane's clock is ahead of the ledger's.

@@ -2,7 +2,6 @@ package handover
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -178,7 +177,7 @@ func (k *Keeper) page(ctx context.Context, after sale.Number) ([]sale.Sale, time
 }
 
 func (k *Keeper) failed(ctx context.Context, n sale.Number, why Why, err error) {
-	if ctx.Err() == nil && !errors.Is(err, ledger.ErrBuilding) {
+	if ctx.Err() == nil && !overtaken(err) {
 		k.opts.Observer.Failed(n, why, err)
 	}
 }
@@ -228,7 +227,7 @@ func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why
 	if known {
 		return "", nil
 	}
-	for _, l := range lanes(s.Number, s.Salts) {
+	for _, l := range stock.LanesOf(s) {
 		at, err := k.read(ctx, l)
 		if err != nil {
 			return "", err
@@ -251,7 +250,7 @@ func (k *Keeper) over(ctx context.Context, s *sale.Sale) (Why, error) {
 	if err != nil || len(waiting) > 0 {
 		return "", err
 	}
-	for _, l := range lanes(s.Number, s.Salts) {
+	for _, l := range stock.LanesOf(s) {
 		at, err := k.read(ctx, l)
 		if err != nil || at.Queued > 0 {
 			return "", err
@@ -264,7 +263,7 @@ func (k *Keeper) over(ctx context.Context, s *sale.Sale) (Why, error) {
 func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
 	var returned, taken int64
 	var before []stock.Standing
-	for _, l := range lanes(s.Number, s.Salts) {
+	for _, l := range stock.LanesOf(s) {
 		at, err := k.read(ctx, l)
 		if err != nil {
 			return "", err
@@ -281,7 +280,7 @@ func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
 	if err != nil || is.Epoch != s.Epoch || is.Path != s.Path {
 		return "", err
 	}
-	for i, l := range lanes(s.Number, s.Salts) {
+	for i, l := range stock.LanesOf(s) {
 		at, err := k.read(ctx, l)
 		if err != nil || at.State != stock.Open || at.Epoch != before[i].Epoch {
 			return "", err
@@ -349,14 +348,6 @@ func (k *Keeper) sale(ctx context.Context, n sale.Number) (sale.Sale, error) {
 	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
 	defer cancel()
 	return k.ledger.SaleByNumber(call, n)
-}
-
-func lanes(n sale.Number, salts []uint32) []stock.Lane {
-	out := make([]stock.Lane, len(salts))
-	for i, salt := range salts {
-		out[i] = stock.Lane{Sale: n, Index: i, Salt: salt}
-	}
-	return out
 }
 
 // held is what a lane believes to be held by orders.

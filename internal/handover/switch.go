@@ -28,12 +28,12 @@ func (k *Keeper) Preheat(ctx context.Context, slug string) (sale.Sale, error) {
 		case !s.Visible() || s.State == sale.Closed || !now.Before(s.EndsAt):
 			return s, sale.IllegalState("only a published sale that has not ended can be preheated", "publish it first")
 		case s.Path == sale.PathFast:
-			if why, err := k.ill(ctx, &s); why == "" {
-				return s, err
+			if why, illErr := k.ill(ctx, &s); why == "" {
+				return s, illErr
 			}
 		}
 		after, err := k.build(ctx, &s, WhyPreheat)
-		if !errors.Is(err, ledger.ErrBuilding) && !errors.Is(err, ledger.ErrSuperseded) {
+		if !overtaken(err) {
 			return after, err
 		}
 		if err := wait(ctx, againAfter); err != nil {
@@ -77,6 +77,11 @@ func (k *Keeper) bySlug(ctx context.Context, slug string) (sale.Sale, time.Time,
 	return s, now, err
 }
 
+// overtaken reports whether somebody else is at it.
+func overtaken(err error) bool {
+	return errors.Is(err, ledger.ErrBuilding) || errors.Is(err, ledger.ErrSuperseded) || errors.Is(err, ledger.ErrWrongEpoch)
+}
+
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -91,11 +96,11 @@ func wait(ctx context.Context, d time.Duration) error {
 // direct takes a fast sale to the direct path. A counter that does not answer
 // cannot be drained; its slips are judged when it does, if units are left.
 func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, error) {
-	b, err := k.start(ctx, s.Number)
+	b, err := k.start(ctx, s)
 	if err != nil {
 		return sale.Sale{}, err
 	}
-	w := &work{k: k, build: b, lanes: lanes(s.Number, b.Sale.Salts)}
+	w := k.work(b)
 	for _, step := range []func(context.Context) error{w.freeze, w.drain} {
 		if err := step(ctx); err != nil {
 			if !errors.Is(err, stock.ErrUnavailable) {
@@ -114,11 +119,11 @@ func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, 
 // clear puts a sale that is over on the direct path, which replays and tells from
 // the ledger, and removes its lanes.
 func (k *Keeper) clear(ctx context.Context, s *sale.Sale) error {
-	b, err := k.start(ctx, s.Number)
+	b, err := k.start(ctx, s)
 	if err != nil {
 		return err
 	}
-	w := &work{k: k, build: b, lanes: lanes(s.Number, b.Sale.Salts)}
+	w := k.work(b)
 	for _, step := range []func(context.Context) error{w.freeze, w.drain, w.leave} {
 		if err := step(ctx); err != nil {
 			return err

@@ -7,9 +7,12 @@ import (
 )
 
 // StartBuild implements Handover.
-func (b *Book) StartBuild(ctx context.Context, n sale.Number) (Build, error) {
+func (b *Book) StartBuild(ctx context.Context, n sale.Number, epoch int64) (Build, error) {
 	var build Build
 	err := b.onSale(ctx, byNumber(ctx, n), func(_ Tx, d *desk) error {
+		if d.rec.Epoch != epoch {
+			return ErrWrongEpoch
+		}
 		if d.building() {
 			return ErrBuilding
 		}

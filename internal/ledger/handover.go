@@ -11,11 +11,12 @@ import (
 // Handover moves a sale between paths. Everything a builder of the fast counter
 // does is fenced by a token that only grows, so no lock outside is needed.
 type Handover interface {
-	// StartBuild gives the right to load the fast counter of a sale. Nothing of
-	// the sale changes but the token. ErrBuilding while another build is younger
-	// than BuildLease; CodeIllegalState for a draft, CodeSaleNotFound for a deleted
-	// sale.
-	StartBuild(ctx context.Context, n sale.Number) (Build, error)
+	// StartBuild gives the right to load the fast counter of a sale that is in the
+	// epoch that the caller has seen, else ErrWrongEpoch: somebody was quicker.
+	// Nothing of the sale changes but the token. ErrBuilding while another build is
+	// younger than BuildLease; CodeIllegalState for a draft, CodeSaleNotFound for a
+	// deleted sale.
+	StartBuild(ctx context.Context, n sale.Number, epoch int64) (Build, error)
 	// FinishBuild puts the sale on the fast path under the token as its epoch.
 	// While the sale is locked, load brings the counter from what was read at the
 	// journal's number f.After to the present; its error, or the end of ctx, undoes
