@@ -162,6 +162,9 @@ func CountSlips(e *Entry) (n int64) {
 	return n
 }
 
+// SlipSize returns how many bytes AppendSlip appends for a slip of user.
+func SlipSize(user string) int { return slipFixed + len(user) }
+
 // AppendSlip appends the slip in the layout of FieldSlips.
 func AppendSlip(b []byte, s *Slip) []byte {
 	b = append(b, s.ID[4:]...)

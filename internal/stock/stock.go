@@ -145,7 +145,9 @@ type Standing struct {
 	Version  int64
 	Applied  uint64 // the journal number up to which rows have reached the lane
 	Seq      uint64
-	Queued   int64 // slips in the tray
+	// Generation is as in Reply.
+	Generation uint64
+	Queued     int64 // slips in the tray
 	// Taken and Returned count units for ever, within the epoch.
 	Taken, Returned int64
 	Stock, Left     []int64 // by item; Left may be below zero

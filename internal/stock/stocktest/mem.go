@@ -88,7 +88,7 @@ func (m *Mem) ledgerTime(offset time.Duration) time.Time {
 	return time.UnixMilli(m.clock().UnixMilli() - offset.Milliseconds()).UTC()
 }
 
-func millis(t time.Time) time.Time { return time.UnixMilli(t.UnixMilli()).UTC() }
+func millis(t time.Time) time.Time { return time.UnixMilli(max(0, t.UnixMilli())).UTC() }
 
 func shown(left []int64) []int64 {
 	out := slices.Clone(left)
@@ -151,7 +151,7 @@ func (x *memLane) standing() stock.Standing {
 	m := x.meta
 	return stock.Standing{
 		State: m.state(), Epoch: m.epoch, FrozenBy: m.frozenBy, Version: m.rules.Version, Applied: m.applied,
-		Seq: m.seq, Queued: m.queued, Taken: m.taken, Returned: m.returned,
+		Seq: m.seq, Generation: m.generation, Queued: m.queued, Taken: m.taken, Returned: m.returned,
 		Stock: slices.Clone(m.rules.Stock), Left: slices.Clone(m.left), Offset: m.offset,
 	}
 }

@@ -1,0 +1,206 @@
+package redisstock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+const (
+	// scanCount is how many holders one step of a scan is asked for.
+	scanCount = 1000
+	// moves is how often a call begins again because the lane has moved to
+	// another epoch between its look and its act.
+	moves = 5
+)
+
+var errMoved = errors.New("the lane changes its epoch all the time")
+
+// Records implements stock.Counter.
+func (c *Counter) Records(ctx context.Context, l stock.Lane, user string) (stock.Records, error) {
+	k := c.keys(l)
+	for range moves {
+		epoch, _, err := c.epoch(ctx, k)
+		if err != nil {
+			return stock.Records{}, err
+		}
+		word, out, err := c.exec(ctx, "records", c.scripts.records, []string{k.meta(), k.buyers(epoch)}, []string{epoch, user})
+		if err != nil {
+			return stock.Records{}, err
+		}
+		switch {
+		case word == string(stock.Cold):
+			return stock.Records{State: stock.Cold}, nil
+		case word == "again":
+			continue
+		case len(out) != 1:
+			return stock.Records{}, unavailable("records", errReply)
+		}
+		return readUser(l, stock.State(word), epoch, &out[0])
+	}
+	return stock.Records{}, unavailable("records", errMoved)
+}
+
+func readUser(l stock.Lane, state stock.State, epoch string, out *rueidis.RedisMessage) (stock.Records, error) {
+	r := stock.Records{State: state}
+	text, err := out.ToString()
+	if err == nil {
+		r.Epoch, err = strconv.ParseInt(epoch, 10, 64)
+	}
+	if err == nil {
+		r.Orders, r.CoolUntil, err = readRecords(l.Sale, text)
+	}
+	if err != nil {
+		return stock.Records{}, unavailable("records", err)
+	}
+	return r, nil
+}
+
+// epoch returns the lane's epoch and the token that freezes it, in decimal; "0"
+// and "" where there is none.
+func (c *Counter) epoch(ctx context.Context, k keys) (epoch, frozen string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	out, err := c.client.Do(ctx, c.client.B().Hmget().Key(k.meta()).Field("epoch", "frozen").Build()).ToArray()
+	if err != nil {
+		return "", "", unavailable("read", err)
+	}
+	words := [2]string{"0", ""}
+	for i := range out {
+		word, err := out[i].ToString()
+		switch {
+		case rueidis.IsRedisNil(err):
+		case err != nil || i >= len(words):
+			return "", "", unavailable("read", errors.Join(errReply, err))
+		default:
+			words[i] = word
+		}
+	}
+	return words[0], words[1], nil
+}
+
+// Holders implements stock.Counter. The generation is read before the users, so
+// whoever was recorded under it is among them.
+func (c *Counter) Holders(ctx context.Context, l stock.Lane) (stock.Holders, error) {
+	k := c.keys(l)
+	for range moves {
+		before, err := c.Read(ctx, l)
+		if err != nil {
+			return stock.Holders{}, err
+		}
+		if before.State == stock.Cold {
+			return stock.Holders{}, stock.ErrCold
+		}
+		h := stock.Holders{Epoch: before.Epoch, Generation: before.Generation}
+		if h.Hashes, err = c.scan(ctx, k.buyers(decimal(before.Epoch))); err != nil {
+			return stock.Holders{}, err
+		}
+		after, _, err := c.epoch(ctx, k)
+		if err != nil {
+			return stock.Holders{}, err
+		}
+		if after == decimal(before.Epoch) {
+			return h, nil
+		}
+	}
+	return stock.Holders{}, unavailable("holders", errMoved)
+}
+
+func (c *Counter) scan(ctx context.Context, key string) ([]uint64, error) {
+	seen := make(map[uint64]struct{})
+	var hashes []uint64
+	for cursor := uint64(0); ; {
+		next, err := c.scanOnce(ctx, key, cursor, func(user string) {
+			hash := sale.UserHash(user)
+			if _, twice := seen[hash]; !twice {
+				seen[hash] = struct{}{}
+				hashes = append(hashes, hash)
+			}
+		})
+		if err != nil || next == 0 {
+			return hashes, err
+		}
+		cursor = next
+	}
+}
+
+func (c *Counter) scanOnce(ctx context.Context, key string, cursor uint64, each func(user string)) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	page, err := c.client.Do(ctx, c.client.B().Hscan().Key(key).Cursor(cursor).Count(scanCount).Build()).AsScanEntry()
+	if err != nil {
+		return 0, unavailable("holders", err)
+	}
+	for i := 0; i < len(page.Elements); i += 2 { // the others are the records
+		each(page.Elements[i])
+	}
+	return page.Cursor, nil
+}
+
+// Read implements stock.Counter.
+func (c *Counter) Read(ctx context.Context, l stock.Lane) (stock.Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	fields, err := c.client.Do(ctx, c.client.B().Hgetall().Key(c.keys(l).meta()).Build()).AsStrMap()
+	if err != nil {
+		return stock.Standing{}, unavailable("read", err)
+	}
+	s, err := readMeta(fields)
+	if err != nil {
+		return stock.Standing{}, unavailable("read", err)
+	}
+	return s, nil
+}
+
+// readMeta reads the fields of meta; none is a cold lane.
+func readMeta(fields map[string]string) (stock.Standing, error) {
+	if len(fields) == 0 {
+		return stock.Standing{State: stock.Cold}, nil
+	}
+	var errs []error
+	number := func(name string) int64 {
+		n, err := strconv.ParseInt(fields[name], 10, 64)
+		errs = append(errs, err)
+		return n
+	}
+	s := stock.Standing{
+		State: stock.Open, Epoch: number("epoch"), Version: number("version"),
+		Applied: uint64(number("applied")), Seq: uint64(number("seq")), Generation: uint64(number("gen")), //nolint:gosec // never negative
+		Queued: number("queued"), Taken: number("taken"), Returned: number("returned"),
+		Offset: time.Duration(number("offset")) * time.Millisecond,
+	}
+	if _, frozen := fields["frozen"]; frozen {
+		s.State, s.FrozenBy = stock.Frozen, number("frozen")
+	}
+	for i := range min(number("items"), sale.MaxItems) {
+		s.Stock = append(s.Stock, number("s"+decimal(i)))
+		s.Left = append(s.Left, number("l"+decimal(i)))
+	}
+	return s, errors.Join(errs...)
+}
+
+// Clock implements stock.Counter.
+func (c *Counter) Clock(ctx context.Context, l stock.Lane) (time.Time, error) {
+	_, out, err := c.exec(ctx, "clock", c.scripts.clock, []string{c.keys(l).meta()}, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(out) != 2 {
+		return time.Time{}, unavailable("clock", errReply)
+	}
+	sec, err := out[0].AsInt64()
+	if err != nil {
+		return time.Time{}, unavailable("clock", err)
+	}
+	micro, err := out[1].AsInt64()
+	if err != nil {
+		return time.Time{}, unavailable("clock", err)
+	}
+	return time.Unix(sec, micro*1000).UTC(), nil
+}

@@ -1,0 +1,208 @@
+package redisstock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+// takeHead is how many arguments of take.lua come before the users.
+const takeHead = 7
+
+// Take implements stock.Counter.
+func (c *Counter) Take(ctx context.Context, call stock.Call) (stock.Reply, error) {
+	if err := call.Check(); err != nil {
+		return stock.Reply{}, err
+	}
+	k, epoch := c.keys(call.Lane), decimal(call.Epoch)
+	word, out, err := c.exec(ctx, "take", c.scripts.take, []string{k.meta(), k.tray(), k.buyers(epoch)}, takeArgs(&call, epoch))
+	if err != nil {
+		return stock.Reply{}, err
+	}
+	reply, err := readReply(&call, stock.State(word), out)
+	if err != nil {
+		return stock.Reply{}, unavailable("take", err)
+	}
+	return reply, nil
+}
+
+func takeArgs(c *stock.Call, epoch string) []string {
+	args := make([]string, takeHead, takeHead+len(c.Attempts))
+	size := 0
+	for i := range c.Attempts {
+		size += stock.SlipSize(c.Attempts[i].User)
+		args = append(args, c.Attempts[i].User)
+	}
+	slips, flags := make([]byte, 0, size), ""
+	for i := range c.Attempts {
+		a := &c.Attempts[i]
+		s := stock.Slip{ID: a.ID, User: a.User, Item: a.Item, Quantity: a.Units(), MAC: a.MAC}
+		if a.Item < 0 || a.Item >= sale.MaxItems {
+			s.Item = noItem
+		}
+		slips = stock.AppendSlip(slips, &s)
+		if a.OtherTerms && flags == "" {
+			flags = takeFlags(c.Attempts)
+		}
+	}
+	args[0], args[1], args[2] = epoch, decimal(c.Terms), strconv.FormatUint(c.Seen, 10)
+	args[3], args[4] = decimal(c.AskedAt.UnixMilli()), decimal(stock.MaxDrift.Milliseconds())
+	args[5], args[6] = flags, string(slips)
+	return args
+}
+
+func takeFlags(attempts []stock.Attempt) string {
+	b := make([]byte, len(attempts))
+	for i := range attempts {
+		b[i] = '0'
+		if attempts[i].OtherTerms {
+			b[i] = '1'
+		}
+	}
+	return string(b)
+}
+
+// The places of the reply of take.lua after its word.
+const (
+	replySeq = iota
+	replyGeneration
+	replyVersion
+	replyNow
+	replyVerdicts
+	replyExtras
+	replyLeft
+)
+
+func readReply(c *stock.Call, state stock.State, out []rueidis.RedisMessage) (stock.Reply, error) {
+	r := stock.Reply{State: state}
+	if state == stock.Cold {
+		return r, nil
+	}
+	if len(out) < replyLeft {
+		return r, errReply
+	}
+	var head [replyVerdicts]int64
+	var err error
+	for i := range head {
+		if head[i], err = out[i].AsInt64(); err != nil {
+			return r, err
+		}
+	}
+	r.Seq, r.Generation = uint64(head[replySeq]), uint64(head[replyGeneration]) //nolint:gosec // never negative
+	r.Version, r.At = head[replyVersion], time.UnixMilli(head[replyNow]).UTC()
+	left := make([]int64, len(out)-replyLeft)
+	for i := range left {
+		if left[i], err = out[replyLeft+i].AsInt64(); err != nil {
+			return r, err
+		}
+	}
+	switch state {
+	case stock.Open:
+		err = readResults(c, &r, results{left: left, out: out})
+	case stock.Frozen, stock.WrongEpoch, stock.Stale, stock.WrongTerms, stock.Full:
+	case stock.Cold:
+	default:
+		err = errReply
+	}
+	r.Left = left
+	for i := range left {
+		left[i] = max(0, left[i])
+	}
+	return r, err
+}
+
+type results struct {
+	left []int64 // after the call, may be below zero
+	out  []rueidis.RedisMessage
+}
+
+var errVerdicts = errors.New("the verdicts do not fit the attempts")
+
+// readResults puts the answers into r. What an item had left when an attempt met
+// it is not sent: it is what is left now and what was taken since.
+func readResults(c *stock.Call, r *stock.Reply, in results) error {
+	verdicts, err := in.out[replyVerdicts].ToString()
+	if err != nil {
+		return err
+	}
+	extras, err := in.out[replyExtras].ToString()
+	if err != nil {
+		return err
+	}
+	if len(verdicts) != len(c.Attempts) {
+		return errVerdicts
+	}
+	r.Results = make([]stock.Result, len(verdicts))
+	then := append([]int64(nil), in.left...)
+	for i := range c.Attempts {
+		if a := &c.Attempts[i]; verdicts[i] == 'T' && a.Item < len(then) {
+			then[a.Item] += a.Quantity
+		}
+	}
+	for i := range c.Attempts {
+		a, res := &c.Attempts[i], &r.Results[i]
+		known := a.Item >= 0 && a.Item < len(then)
+		if known {
+			res.Left = max(0, in.left[a.Item])
+		}
+		switch v := verdicts[i]; v {
+		case 'T':
+			res.Verdict = sale.Taken
+			res.Record = stock.Record{ID: a.ID, Item: a.Item, Quantity: a.Quantity, Counted: a.Quantity, TakenAt: r.At}
+			then[a.Item] -= a.Quantity
+		case 'R', 'M':
+			if len(extras) < recordSize {
+				return errVerdicts
+			}
+			res.Verdict = sale.Replayed
+			if v == 'M' {
+				res.Verdict = sale.KeyMismatch
+			}
+			res.Record, extras = readRecord(c.Lane.Sale, extras), extras[recordSize:]
+		case 'D':
+			if len(extras) < timeSize {
+				return errVerdicts
+			}
+			res.Verdict, res.RetryAt, extras = sale.CoolDown, readMillis(extras), extras[timeSize:]
+		case 'S', 'F':
+			res.Verdict, res.Left = sale.SoldOut, 0
+			if v == 'F' {
+				res.Verdict, res.Left = sale.Insufficient, then[a.Item]
+			}
+		default:
+			if res.Verdict = refusal(v); res.Verdict == "" {
+				return errVerdicts
+			}
+		}
+	}
+	return nil
+}
+
+// refusal returns the verdict of a letter of take.lua that says nothing more.
+func refusal(letter byte) sale.Verdict {
+	switch letter {
+	case 'C':
+		return sale.ClosedNow
+	case 'E':
+		return sale.Ended
+	case 'N':
+		return sale.NotStarted
+	case 'P':
+		return sale.PausedNow
+	case 'I':
+		return sale.NoSuchItem
+	case 'Q':
+		return sale.BadQuantity
+	case 'O':
+		return sale.TermsChanged
+	case 'L':
+		return sale.LimitReached
+	}
+	return ""
+}
