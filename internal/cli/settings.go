@@ -19,6 +19,7 @@ type settings struct {
 // listeners are the further flags of serve.
 type listeners struct {
 	APIListen *string `name:"api-listen" placeholder:"ADDR" help:"Address of the API (api.listen); port 0 takes a free one."`
+	Roles     *string `placeholder:"LIST" help:"gate, worker or both (roles)."`
 	OpsListen *string `name:"ops-listen" placeholder:"ADDR" help:"Address of health, readiness and metrics (ops.listen)."`
 	LogLevel  *string `placeholder:"LEVEL" help:"debug, info, warn or error (log.level)."`
 	LogFormat *string `placeholder:"FORMAT" help:"text or json (log.format)."`
@@ -47,7 +48,7 @@ func (c *settings) load(s *session, more ...config.Flag) (config.Loaded, error) 
 func (l *listeners) flags() []config.Flag {
 	return slices.Concat(
 		flagOf("--api-listen", "api.listen", l.APIListen), flagOf("--ops-listen", "ops.listen", l.OpsListen),
-		flagOf("--log-level", "log.level", l.LogLevel), flagOf("--log-format", "log.format", l.LogFormat),
+		flagOf("--roles", "roles", l.Roles), flagOf("--log-level", "log.level", l.LogLevel), flagOf("--log-format", "log.format", l.LogFormat),
 	)
 }
 

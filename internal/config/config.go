@@ -9,6 +9,7 @@ import (
 // valid. Tags: key (name in the file), default, doc, and flag for the few keys
 // that have a flag of their own.
 type Config struct {
+	Roles    []string `key:"roles" default:"gate,worker" flag:"roles" doc:"What this process does: gate answers HTTP requests, worker judges what was taken, ends holds, and looks after the fast counter. Every installation needs both, in one process or in several."`
 	DataDir  string   `key:"data_dir" default:"./data" flag:"data-dir" doc:"Folder of everything the server keeps: the embedded ledger, development keys, and the addresses it listens on. Made if missing, readable by its owner only."`
 	API      API      `key:"api" doc:"The HTTP API that buyers, shops and operators call."`
 	Ops      Ops      `key:"ops" doc:"Health, readiness, metrics and profiles, for operators' tools."`
@@ -16,6 +17,7 @@ type Config struct {
 	Redis    Redis    `key:"redis" doc:"The fast counter in front of the ledger. It may be lost at any moment: that costs speed, never an order."`
 	Auth     Auth     `key:"auth" doc:"Who the caller is."`
 	Engine   Engine   `key:"engine" doc:"How attempts are gathered into transactions."`
+	Fast     Fast     `key:"fast" doc:"The fast path: sales that prefer it are sold through Redis, and judged by the ledger in batches."`
 	Holds    Holds    `key:"holds" doc:"How reserved orders that nobody pays come to their end."`
 	Log      Log      `key:"log" doc:"Log lines, on standard error."`
 	Shutdown Shutdown `key:"shutdown" doc:"What happens when the server is asked to stop."`
@@ -111,6 +113,17 @@ type Engine struct {
 	MaxQueue    int           `key:"max_queue" default:"4096" doc:"Most attempts of one sale that wait for their transaction; beyond it the answer is 503 busy."`
 	CallTimeout time.Duration `key:"call_timeout" default:"5s" doc:"Longest time of one transaction; then its attempts end with 503 unavailable and their keys may be repeated."`
 	Refresh     time.Duration `key:"refresh" default:"1s" doc:"Age at which what is known of a sale is read again, at most 1s."`
+}
+
+// Fast says how the fast path works.
+type Fast struct {
+	// DefaultPath is never empty in a loaded configuration.
+	DefaultPath string        `key:"default_path" doc:"What a new sale prefers that names no preferred_path: fast or direct. Empty is fast where redis.url is set, else direct."`
+	PreheatLead time.Duration `key:"preheat_lead" default:"5m" doc:"How long before its start a sale is loaded into Redis."`
+	MaxQueued   int           `key:"max_queued" default:"100000" doc:"Most slips of a sale that wait for their judge; beyond it buyers are answered 503 busy."`
+	Batch       int           `key:"batch" default:"2048" doc:"Most slips that are judged in one transaction."`
+	TakeOver    time.Duration `key:"take_over" default:"5s" doc:"How long a worker may keep slips before another one judges them."`
+	MaxWait     time.Duration `key:"max_wait" default:"20s" doc:"Longest time that a buyer may ask to wait for the judge (Prefer: wait)."`
 }
 
 // Holds says how overdue orders are ended.

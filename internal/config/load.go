@@ -93,6 +93,12 @@ func build(said []assignment, found problems) (Loaded, error) {
 	if l.Ledger.URL == "" {
 		l.Ledger.URL = sqliteScheme + filepath.Join(l.DataDir, "doorbuster.db")
 	}
+	if l.Fast.DefaultPath == "" {
+		l.Fast.DefaultPath = "direct"
+		if l.Redis.URL != "" {
+			l.Fast.DefaultPath = "fast"
+		}
+	}
 	var checked problems
 	l.check(&checked)
 	for _, p := range checked {

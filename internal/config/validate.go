@@ -36,6 +36,8 @@ func (c *Config) check(found *problems) {
 		found.add("auth.jwt", "", "a development key must not meet the network, and api.listen is "+c.API.Listen,
 			"name the key of your issuer (auth.jwt.secret_file, public_key_file, jwks_file or jwks_url), or listen on 127.0.0.1")
 	}
+	c.checkRoles(found)
+	c.Fast.check(found)
 	between("engine.max_batch", c.Engine.MaxBatch, 1, 10_000, found)
 	between("engine.max_queue", c.Engine.MaxQueue, 1, 1_000_000, found)
 	lasts("engine.call_timeout", c.Engine.CallTimeout, 10*time.Millisecond, time.Minute, found)
@@ -45,6 +47,36 @@ func (c *Config) check(found *problems) {
 	oneOf("log.level", c.Log.Level, []string{"debug", "info", "warn", "error"}, found)
 	oneOf("log.format", c.Log.Format, []string{"text", "json"}, found)
 	lasts("shutdown.grace", c.Shutdown.Grace, 0, time.Hour, found)
+}
+
+// The roles of a process.
+const (
+	RoleGate   = "gate"
+	RoleWorker = "worker"
+)
+
+// Has reports whether the process has a role.
+func (c *Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
+
+func (c *Config) checkRoles(found *problems) {
+	if len(c.Roles) == 0 {
+		found.add("roles", "", "the process would do nothing", "name gate, worker or both")
+	}
+	for _, r := range c.Roles {
+		oneOf("roles", r, []string{RoleGate, RoleWorker}, found)
+	}
+	if (!c.Has(RoleGate) || !c.Has(RoleWorker)) && strings.HasPrefix(c.Ledger.URL, sqliteScheme) && len(c.Roles) > 0 {
+		found.add("roles", "", "a SQLite ledger belongs to one process, which then must do everything", "name both roles, or use a postgres:// ledger")
+	}
+}
+
+func (f *Fast) check(found *problems) {
+	oneOf("fast.default_path", f.DefaultPath, []string{"fast", "direct"}, found)
+	lasts("fast.preheat_lead", f.PreheatLead, 0, 24*time.Hour, found)
+	between("fast.max_queued", f.MaxQueued, 1, 10_000_000, found)
+	between("fast.batch", f.Batch, 1, 10_000, found)
+	lasts("fast.take_over", f.TakeOver, 100*time.Millisecond, time.Minute, found)
+	lasts("fast.max_wait", f.MaxWait, 0, time.Minute, found)
 }
 
 func (a *API) check(found *problems) {
