@@ -69,7 +69,10 @@ func (b *Book) FinishBuild(ctx context.Context, f Finish) (sale.Sale, error) {
 		after = next
 		return f.Load(ctx, Present{Sale: next, Delta: delta, Seq: d.out.Seq})
 	})
-	return after, err
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	return after, nil
 }
 
 // delta returns every row after a number.

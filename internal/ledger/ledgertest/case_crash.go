@@ -168,6 +168,7 @@ type contents struct {
 	payments []ledger.PaymentRow
 	refunds  []sale.Refund
 	rows     []ledger.Entry
+	letters  []ledger.Letter
 	keys     []ledger.APIKey
 }
 
@@ -186,6 +187,9 @@ func (w *world) dump(t *testing.T) contents {
 			if err = c.add(ctx, r, n); err != nil {
 				return err
 			}
+		}
+		if c.letters, err = r.ListLetters(ctx, ledger.LetterFilter{Limit: 1000}); err != nil {
+			return err
 		}
 		c.keys, err = r.ListAPIKeys(ctx)
 		return err

@@ -102,6 +102,9 @@ func allRows(ctx context.Context, r ledger.Reader, n sale.Number) ([]ledger.Entr
 
 func (b *books) compareJournal() {
 	p := b.replay
+	if !p.adopting.IsZero() {
+		p.wrong("P2 the journal ends where the lane was to adopt %v", p.adopting)
+	}
 	if p.seq != b.rec.Seq || p.head != b.rec.Head {
 		p.wrong("journal: it ends at row %d, the sale says %d", p.seq, b.rec.Seq)
 	}

@@ -22,6 +22,7 @@ type replay struct {
 	live     map[string]int64 // by SKU
 	holders  map[string]*tally
 	refunds  map[string]sale.RefundState
+	adopting sale.OrderID // the next row must tell the lane of this order
 }
 
 // tally is what a user counts for.
@@ -51,6 +52,7 @@ func (p *replay) row(e *ledger.Entry) {
 		p.wrong("journal: row %d is of %v, the row before of %v", e.Seq, e.At, p.at)
 	}
 	p.seq, p.head, p.at = e.Seq, e.Hash, e.At
+	p.adopted(e)
 	switch {
 	case e.Kind.OfSale():
 		p.saleRow(e)
@@ -58,6 +60,8 @@ func (p *replay) row(e *ledger.Entry) {
 		p.orderRow(e)
 	case e.Kind == ledger.KindRefundRequired || e.Kind == ledger.KindRefundDone:
 		p.refundRow(e)
+	case e.Kind == ledger.KindLaneReturn || e.Kind == ledger.KindLaneAdopt:
+		p.laneRow(e)
 	default:
 		p.wrong("journal: row %d has the unknown kind %q", e.Seq, e.Kind)
 	}
@@ -81,9 +85,7 @@ func (p *replay) saleRow(e *ledger.Entry) {
 	if !p.decode(e, &next) {
 		return
 	}
-	if next.Version != p.sale.Version+1 {
-		p.wrong("journal: row %d takes the sale from version %d to %d", e.Seq, p.sale.Version, next.Version)
-	}
+	p.steps(e, &next)
 	t := ledger.Terms{Number: next.Terms, Currency: next.Currency, Hold: time.Duration(next.HoldMS) * time.Millisecond}
 	for _, it := range next.Items {
 		t.Prices = append(t.Prices, it.Price)
@@ -108,6 +110,7 @@ func (p *replay) orderRow(e *ledger.Entry) {
 		ID: e.Order, Slug: p.sale.Slug, User: b.User, SKU: b.SKU, Quantity: b.Quantity, Terms: b.Terms, Amount: b.Amount,
 		Currency: b.Currency, State: b.State, Epoch: b.Epoch, Version: b.Version, ReservedAt: e.At,
 		ExpiresAt: ledger.FromMillis(b.ExpiresAt), PaymentID: b.PaymentID, Replaces: b.Replaces,
+		Reason: b.Reason,
 	}
 	if known {
 		o.ReservedAt = old.ReservedAt
@@ -139,6 +142,10 @@ func sameBirth(old, o sale.Order) bool {
 
 // birth checks that the rules in force let the order come to be.
 func (p *replay) birth(e *ledger.Entry, o *sale.Order) {
+	if !o.State.Live() {
+		p.stillborn(e, o)
+		return
+	}
 	h := p.holder(o.User)
 	counted := h.live
 	if p.sale.LimitRule == sale.LimitEverPaid {
@@ -147,23 +154,17 @@ func (p *replay) birth(e *ledger.Entry, o *sale.Order) {
 	if o.Quantity < 1 || counted+o.Quantity > p.sale.PerUserLimit {
 		p.wrong("P3 row %d gives %d to %q, who counts for %d of %d", e.Seq, o.Quantity, o.User, counted, p.sale.PerUserLimit)
 	}
-	at := e.At.UnixMilli()
-	if p.sale.State != sale.Published || at < p.sale.StartsAt || at >= p.sale.EndsAt {
-		p.wrong("row %d sells while the sale is %s, outside its window or paused", e.Seq, p.sale.State)
-	}
-	t, known := p.terms[o.Terms]
+	t, known := p.priced(e, o)
 	if !known {
-		p.wrong("terms: row %d sells under the unknown terms %d", e.Seq, o.Terms)
 		return
-	}
-	for i, it := range p.sale.Items {
-		if it.SKU == o.SKU && (o.Amount != t.Prices[i]*o.Quantity || o.Currency != t.Currency) {
-			p.wrong("P7 row %d asks %d %s for %d of %s", e.Seq, o.Amount, o.Currency, o.Quantity, o.SKU)
-		}
 	}
 	if o.Replaces.IsZero() {
 		p.bought(e, o, &t)
 		return
+	}
+	p.inWindow(e)
+	if p.sale.Path == sale.PathFast {
+		p.adopting = o.ID
 	}
 	old := p.orders[o.Replaces]
 	if old.State != sale.Cancelled && old.State != sale.Expired || old.User != o.User || old.SKU != o.SKU ||
@@ -177,13 +178,21 @@ func (p *replay) birth(e *ledger.Entry, o *sale.Order) {
 	}
 }
 
-// bought checks the birth of an order from a click.
+// bought checks the birth of an order from a click. What a lane took is honoured
+// under the rules of its time, so only a direct one is held to those of the row.
 func (p *replay) bought(e *ledger.Entry, o *sale.Order, t *ledger.Terms) {
-	if o.Terms != p.sale.Terms {
-		p.wrong("terms: row %d sells under %d while %d are in force", e.Seq, o.Terms, p.sale.Terms)
-	}
-	if e.At.Before(p.holder(o.User).cool) {
-		p.wrong("row %d sells to %q during a cool-down", e.Seq, o.User)
+	if p.bySlip(o) {
+		if p.sale.Path == sale.PathFast && o.Epoch != p.sale.Epoch {
+			p.adopting = o.ID
+		}
+	} else {
+		p.inWindow(e)
+		if o.Terms != p.sale.Terms {
+			p.wrong("terms: row %d sells under %d while %d are in force", e.Seq, o.Terms, p.sale.Terms)
+		}
+		if e.At.Before(p.holder(o.User).cool) {
+			p.wrong("row %d sells to %q during a cool-down", e.Seq, o.User)
+		}
 	}
 	state, expires := sale.Reserved, e.At.Add(t.Hold)
 	if o.Amount == 0 {
@@ -203,6 +212,9 @@ func (p *replay) holder(user string) *tally {
 
 // count books units, limit and let-go holds of a transition.
 func (p *replay) count(from sale.OrderState, o *sale.Order) {
+	if o.State == sale.Rejected {
+		return
+	}
 	h := p.holder(o.User)
 	if o.State.Live() && !from.Live() {
 		p.live[o.SKU] += o.Quantity
@@ -239,20 +251,3 @@ func (p *replay) refundRow(e *ledger.Entry) {
 	}
 	p.refunds[b.ID] = b.State
 }
-
-// bodyOf is what a journal row must say about a sale; written here once more,
-// so that a member that the ledger forgets is missed.
-func bodyOf(s *sale.Sale) ledger.SaleBody {
-	b := ledger.SaleBody{
-		Slug: s.Slug, State: s.State, Version: s.Version, Terms: s.Terms, Path: s.Path, Epoch: s.Epoch, Title: s.Title,
-		StartsAt: s.StartsAt.UnixMilli(), EndsAt: s.EndsAt.UnixMilli(), PerUserLimit: s.PerUserLimit, LimitRule: s.LimitRule,
-		HoldMS: int64(s.Hold / time.Millisecond), MaxUnpaidHolds: s.MaxUnpaidHolds, CoolDownMS: int64(s.CoolDown / time.Millisecond),
-		Currency: s.Currency, Preferred: s.Preferred,
-	}
-	for i := range s.Items {
-		b.Items = append(b.Items, ledger.ItemBody{SKU: s.Items[i].SKU, Title: s.Items[i].Title, Stock: s.Items[i].Stock, Price: s.Items[i].Price})
-	}
-	return b
-}
-
-func equalBodies(a, b ledger.SaleBody) bool { return reflect.DeepEqual(a, b) }
