@@ -1,0 +1,68 @@
+package redisconn_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/internal/redisconn"
+	"github.com/doorbuster/doorbuster/internal/testenv"
+)
+
+// open connects as the product does.
+func open(t *testing.T, o redisconn.Options) rueidis.Client {
+	t.Helper()
+	client, err := redisconn.Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
+// call sends one command and names the trouble with it.
+func call(t *testing.T, client rueidis.Client, words ...string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	cmd := client.B().Arbitrary(words[0])
+	if len(words) > 1 {
+		cmd = cmd.Keys(words[1])
+	}
+	if len(words) > 2 {
+		cmd = cmd.Args(words[2:]...)
+	}
+	return redisconn.Trouble(words[0], client.Do(ctx, cmd.Build()).Error())
+}
+
+// eventually repeats a call until it succeeds: a client learns of a new topology
+// by itself, some time later.
+func eventually(t *testing.T, client rueidis.Client, words ...string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return call(t, client, words...) == nil }, 20*time.Second, 20*time.Millisecond)
+}
+
+// plain starts a server that writes nothing to the disk.
+func plain(t *testing.T, settings ...string) *testenv.RedisServer {
+	t.Helper()
+	return testenv.Redis(t, append([]string{"appendonly no"}, settings...)...)
+}
+
+// through opens a client that goes through a proxy.
+func through(t *testing.T, s *testenv.RedisServer) (rueidis.Client, *testenv.Proxy) {
+	t.Helper()
+	p := testenv.NewProxy(t, s.Addr)
+	return open(t, redisconn.Options{URL: "redis://" + p.Addr}), p
+}
+
+func happens(t *testing.T, what <-chan struct{}) {
+	t.Helper()
+	limit := time.NewTimer(20 * time.Second)
+	defer limit.Stop()
+	select {
+	case <-what:
+	case <-limit.C:
+		t.Fatal("it did not happen")
+	}
+}
