@@ -1,0 +1,91 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+// Judge has slips judged: it brings them from the trays of the fast counter to the
+// ledger, which makes orders of them. Methods are safe for concurrent use, and any
+// number of judges may work on a lane, here and elsewhere.
+type Judge struct {
+	ledger  ledger.Ledger
+	counter stock.Counter
+	opts    LaneOptions
+}
+
+// NewJudge returns a judge.
+func NewJudge(l ledger.Ledger, c stock.Counter, o LaneOptions) *Judge {
+	return &Judge{ledger: l, counter: c, opts: o.withDefaults()}
+}
+
+// call bounds one call. It does not end with ctx: what has been begun when a
+// worker is told to stop is worth its end, which comes within the deadline.
+func (j *Judge) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), j.opts.CallTimeout)
+}
+
+func (j *Judge) bench(l stock.Lane, removed func([]stock.Entry)) *bench {
+	return &bench{j: j, lane: l, removed: removed}
+}
+
+// lookBatch is how many entries one look at a tray brings.
+const lookBatch = 64
+
+// errUndecided says that a tray could not be emptied.
+var errUndecided = errors.New("settle: slips in the tray cannot be judged")
+
+// Drain judges every slip in a lane's tray, those that others have claimed too,
+// and returns nil when the tray is empty. It ends only with the lane frozen, or
+// when nobody takes. s is the lane's sale; only its number, key and items count.
+func (j *Judge) Drain(ctx context.Context, l stock.Lane, s *sale.Sale) error {
+	r := newReader(l, s)
+	b := j.bench(l, func([]stock.Entry) {})
+	for {
+		call, cancel := j.call(ctx)
+		entries, err := j.counter.Look(call, l, "", lookBatch)
+		cancel()
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		for _, e := range entries {
+			b.add(r.read(e))
+		}
+		if err := j.empty(ctx, b); err != nil {
+			return err
+		}
+	}
+}
+
+// empty works until nothing is left on the bench. Infrastructure trouble ends it.
+func (j *Judge) empty(ctx context.Context, b *bench) error {
+	for {
+		if err := b.round(ctx); err != nil {
+			return err
+		}
+		due, more := b.next()
+		if !more {
+			return nil
+		}
+		if err := sleep(ctx, due); err != nil {
+			return errors.Join(errUndecided, err)
+		}
+	}
+}
+
+// sleep waits, or returns why ctx ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,366 @@
+package settle_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/settle"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+// onFloor runs body in a bubble of fake time, on a floor with so many units.
+func onFloor(t *testing.T, units int64, body func(t *testing.T, f *floor)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFloor(t, units, 1, nil)
+		body(t, f)
+	})
+}
+
+func TestSlipsBecomeOrdersAndEverybodyIsTold(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 3000, func(t *testing.T, f *floor) {
+		told := make(map[sale.OrderID]bool)
+		ears, deaf := context.WithCancel(t.Context())
+		go func() {
+			_ = f.counter.Listen(ears, func(m stock.Message) {
+				for _, id := range m.IDs {
+					told[id] = true
+				}
+			})
+		}()
+		seen := &witness{}
+		who := f.fresh(2500)
+		f.take(t, who...)
+		leave := hire(t, f, f.counter, options("w", seen))
+		f.pass(time.Second)
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 2500}, f.states(t, who...))
+		require.Empty(t, f.tray(t))
+		require.Len(t, told, 2500)
+		require.GreaterOrEqual(t, seen.batches[0], 1000, "what is there is judged together")
+
+		f.take(t, "late")
+		f.pass(50 * time.Millisecond)
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 1}, f.states(t, "late"), "one slip waits for no other")
+		leave()
+		deaf()
+		f.inStep(t)
+		require.Equal(t, 2501, seen.settled[sale.Reserved])
+	})
+}
+
+func TestTwoWorkersShareATray(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 2000, func(t *testing.T, f *floor) {
+		a := hire(t, f, f.counter, options("a", &witness{}))
+		b := hire(t, f, f.counter, options("b", &witness{}))
+		for range 20 {
+			f.take(t, f.fresh(100)...)
+			f.pass(50 * time.Millisecond)
+		}
+		f.pass(time.Second)
+		a()
+		b()
+		f.inStep(t)
+		require.Zero(t, f.left(t, "drop"))
+	})
+}
+
+// crashes are the places where a worker can die between a claim and the news of it.
+func crashes() map[string]func(*hookedLedger, *hookedCounter, func()) {
+	at := func(h *hooks, call string, before bool, die func()) {
+		fn := func(c string) error {
+			if c != call {
+				return nil
+			}
+			die()
+			return errHook
+		}
+		if before {
+			h.set(fn, nil)
+		} else {
+			h.set(nil, fn)
+		}
+	}
+	return map[string]func(*hookedLedger, *hookedCounter, func()){
+		"after the claim":   func(_ *hookedLedger, c *hookedCounter, die func()) { at(&c.hooks, "Claim", false, die) },
+		"before the commit": func(l *hookedLedger, _ *hookedCounter, die func()) { at(&l.hooks, "Reserve", true, die) },
+		"after the commit":  func(l *hookedLedger, _ *hookedCounter, die func()) { at(&l.hooks, "Reserve", false, die) },
+		"before done":       func(_ *hookedLedger, c *hookedCounter, die func()) { at(&c.hooks, "Done", true, die) },
+		"after done":        func(_ *hookedLedger, c *hookedCounter, die func()) { at(&c.hooks, "Done", false, die) },
+		"before the news":   func(_ *hookedLedger, c *hookedCounter, die func()) { at(&c.hooks, "Tell", true, die) },
+	}
+}
+
+// TestWorkerMayDieAnywhere lets a worker die at each step: every call it makes
+// from then on fails. Another takes its slips over.
+func TestWorkerMayDieAnywhere(t *testing.T) {
+	t.Parallel()
+	for name, crash := range crashes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onFloor(t, 100, func(t *testing.T, f *floor) {
+				l, c := &hookedLedger{Ledger: f}, &hookedCounter{Counter: f.counter}
+				died := false
+				crash(l, c, func() {
+					died = true
+					dead := func(string) error { return errHook }
+					go l.set(dead, nil)
+					go c.set(dead, nil)
+				})
+				who := f.fresh(60)
+				f.take(t, who...)
+				dies := hire(t, l, c, options("dies", &witness{}))
+				f.pass(time.Second)
+				require.True(t, died)
+				dies()
+				seen := &witness{}
+				lives := hire(t, f, f.counter, options("lives", seen))
+				f.pass(7 * time.Second)
+				lives()
+				require.Equal(t, map[sale.OrderState]int{sale.Reserved: 60}, f.states(t, who...))
+				f.inStep(t)
+			})
+		})
+	}
+}
+
+// TestLostRepliesLoseNothing loses each reply once to a worker that lives on.
+func TestLostRepliesLoseNothing(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"Claim", "Reserve", "Done", "Tell"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			onFloor(t, 100, func(t *testing.T, f *floor) {
+				l, c := &hookedLedger{Ledger: f}, &hookedCounter{Counter: f.counter}
+				lost := 0
+				lose := func(name string) error {
+					if name == call && lost == 0 {
+						lost++
+						return errHook
+					}
+					return nil
+				}
+				l.set(nil, lose)
+				c.set(nil, lose)
+				seen := &witness{}
+				leave := hire(t, l, c, options("w", seen))
+				who := f.fresh(60)
+				f.take(t, who...)
+				f.pass(7 * time.Second)
+				leave()
+				require.Equal(t, 1, lost)
+				require.Equal(t, map[sale.OrderState]int{sale.Reserved: 60}, f.states(t, who...))
+				f.inStep(t)
+				require.Empty(t, f.letters(t), "trouble is no reason to park")
+			})
+		})
+	}
+}
+
+func TestOutageOfTheLedgerIsWaitedOutWithoutSpinning(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 100, func(t *testing.T, f *floor) {
+		l := &hookedLedger{Ledger: f}
+		l.set(func(call string) error {
+			if call == "Reserve" {
+				return errHook
+			}
+			return nil
+		}, nil)
+		leave := hire(t, l, f.counter, options("w", &witness{}))
+		who := f.fresh(50)
+		f.take(t, who...)
+		f.pass(time.Minute)
+		require.Equal(t, map[sale.OrderState]int{sale.Queued: 50}, f.states(t, who...))
+		require.Less(t, l.count("Reserve"), 60, "pauses grow to two seconds")
+		require.Greater(t, l.count("Reserve"), 20)
+		l.set(nil, nil)
+		f.pass(3 * time.Second)
+		leave()
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 50}, f.states(t, who...))
+		require.Empty(t, f.letters(t))
+		f.inStep(t)
+	})
+}
+
+func TestOutageOfTheCounterIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 100, func(t *testing.T, f *floor) {
+		c := &hookedCounter{Counter: f.counter}
+		leave := hire(t, f, c, options("w", &witness{}))
+		who := f.fresh(50)
+		f.take(t, who...)
+		f.counter.Down()
+		f.pass(time.Minute)
+		f.counter.Up()
+		require.Less(t, c.count("Claim"), 60)
+		f.pass(7 * time.Second)
+		leave()
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 50}, f.states(t, who...))
+		f.inStep(t)
+	})
+}
+
+func TestSlipsOfADeadConsumerAreTakenOver(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 100, func(t *testing.T, f *floor) {
+		who := f.fresh(10)
+		f.take(t, who...)
+		entries, err := f.counter.Claim(t.Context(), f.lane(), stock.Claim{Consumer: "dead", Max: 10})
+		require.NoError(t, err)
+		require.NotEmpty(t, entries)
+		seen := &witness{}
+		leave := hire(t, f, f.counter, options("w", seen))
+		f.pass(4 * time.Second)
+		require.Equal(t, map[sale.OrderState]int{sale.Queued: 10}, f.states(t, who...), "it may be slow, not dead")
+		f.pass(3 * time.Second)
+		leave()
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 10}, f.states(t, who...))
+		require.Equal(t, 1, seen.tookOver)
+		f.inStep(t)
+	})
+}
+
+// TestSlowWorkerChangesNothing holds a worker before its transaction, as SIGSTOP
+// does, until its slips were judged by another and an order has ended since.
+func TestSlowWorkerChangesNothing(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 10, func(t *testing.T, f *floor) {
+		l := &hookedLedger{Ledger: f}
+		wake := make(chan struct{})
+		once := sync.OnceFunc(func() { close(wake) })
+		l.set(func(call string) error {
+			if call == "Reserve" {
+				<-wake
+			}
+			return nil
+		}, nil)
+		who := f.fresh(10)
+		f.take(t, who...)
+		o := options("slow", &witness{})
+		o.CallTimeout = time.Hour
+		slow := hire(t, l, f.counter, o)
+		t.Cleanup(once)
+		f.pass(100 * time.Millisecond)
+		quick := hire(t, f, f.counter, options("quick", &witness{}))
+		f.pass(7 * time.Second)
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 10}, f.states(t, who...))
+		_, err := f.Cancel(t.Context(), f.id(who[0]), "")
+		require.NoError(t, err)
+		f.pass(time.Second)
+		f.take(t, "next") // the unit sells again
+		f.pass(time.Second)
+
+		once()
+		f.pass(2 * time.Second)
+		slow()
+		quick()
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 10, sale.Cancelled: 1}, f.states(t, append(who, "next")...))
+		require.Equal(t, []sale.Verdict{sale.SoldOut}, f.try(t, "too late"))
+		f.inStep(t)
+	})
+}
+
+func TestSlipOlderThanAllowedIsRejectedAndReturned(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 10, func(t *testing.T, f *floor) {
+		who := f.fresh(10)
+		f.take(t, who...)
+		f.world.Advance(ledger.MaxQueued + time.Millisecond)
+		seen := &witness{}
+		leave := hire(t, f, f.counter, options("w", seen))
+		f.pass(2 * time.Second)
+		require.Equal(t, map[sale.OrderState]int{sale.Rejected: 10}, f.states(t, who...))
+		f.take(t, f.fresh(10)...)
+		f.pass(time.Second)
+		leave()
+		require.Zero(t, f.left(t, "drop"))
+		f.inStep(t)
+	})
+}
+
+func TestDrainEmptiesAFrozenTrayWhoeverHasClaimed(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 1000, func(t *testing.T, f *floor) {
+		who := f.fresh(700)
+		for _, user := range who[:300] {
+			f.take(t, user) // one entry each
+		}
+		f.take(t, who[300:]...)
+		_, err := f.counter.Claim(t.Context(), f.lane(), stock.Claim{Consumer: "dead", Max: 100})
+		require.NoError(t, err)
+		b, err := f.StartBuild(t.Context(), f.sale.Number, f.sale.Epoch)
+		require.NoError(t, err)
+		_, err = f.counter.Freeze(t.Context(), f.lane(), b.Token)
+		require.NoError(t, err)
+
+		f.frail.refuse(who[5])
+		j := settle.NewJudge(f, f.counter, options("w", &witness{}))
+		require.NoError(t, j.Drain(t.Context(), f.lane(), &b.Sale))
+		require.Empty(t, f.tray(t))
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 699, sale.Queued: 1}, f.states(t, who...))
+		require.Len(t, f.letters(t), 1)
+		require.NoError(t, j.Drain(t.Context(), f.lane(), &b.Sale), "an empty tray is drained")
+
+		f.counter.Down()
+		require.ErrorIs(t, j.Drain(t.Context(), f.lane(), &b.Sale), stock.ErrUnavailable)
+	})
+}
+
+func TestDrainEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 10, func(t *testing.T, f *floor) {
+		f.take(t, "a")
+		l := &hookedLedger{Ledger: f}
+		l.refused.Store("a", true)
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+		defer cancel()
+		j := settle.NewJudge(l, f.counter, options("w", &witness{}))
+		require.ErrorIs(t, j.Drain(ctx, f.lane(), &f.sale), context.DeadlineExceeded)
+		require.Len(t, f.tray(t), 1)
+	})
+}
+
+func TestBackOffWhileOthersSell(t *testing.T) {
+	// A sale that the ledger cannot read never stops another.
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFloor(t, 10, 1, nil)
+		bad := f.sale
+		f.open(t, "other", 10, nil)
+		f.build(t, 1)
+		l := &badSale{Ledger: f, bad: bad.Number}
+		leave := hire(t, l, f.counter, options("w", &witness{}))
+		who := f.fresh(10)
+		f.take(t, who...)
+		other := *f
+		other.sale = bad
+		other.take(t, "x")
+		f.pass(2 * time.Second)
+		leave()
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 10}, f.states(t, who...))
+		require.Equal(t, map[sale.OrderState]int{sale.Queued: 1}, other.states(t, "x"))
+	})
+}
+
+// badSale cannot judge one of the sales.
+type badSale struct {
+	ledger.Ledger
+	bad sale.Number
+}
+
+func (b *badSale) Reserve(ctx context.Context, batch ledger.Batch) (ledger.Batched, error) {
+	if batch.Sale == b.bad {
+		return ledger.Batched{}, fmt.Errorf("sale %d: %w", b.bad, errHook)
+	}
+	return b.Ledger.Reserve(ctx, batch)
+}
