@@ -1,0 +1,3 @@
+-- A row of the journal (j), as decodeEntry reads it.
+-- params: none
+j.seq, j.at, j.kind, j.order_id, j.body, j.hash

@@ -1,0 +1,3 @@
+-- Begins a write transaction.
+-- params: none
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE

@@ -1,0 +1,3 @@
+-- Ends a write transaction.
+-- params: none
+COMMIT

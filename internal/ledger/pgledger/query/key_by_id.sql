@@ -1,0 +1,3 @@
+-- One API key.
+-- params: id
+SELECT {key} FROM api_keys k WHERE k.id = $1

@@ -1,0 +1,5 @@
+-- One refund record.
+-- params: id
+SELECT {refund}
+FROM refunds r
+WHERE r.id = $1

@@ -1,0 +1,3 @@
+-- Undoes a transaction.
+-- params: none
+ROLLBACK
