@@ -48,6 +48,7 @@ func (k Kind) ForLane() bool {
 	switch k {
 	case OrderKind(sale.Reserved), OrderKind(sale.Paid), KindRefundRequired, KindRefundDone:
 		return false
+	case KindLaneReturn, KindLaneAdopt:
 	}
 	return true
 }

@@ -22,7 +22,7 @@ func Run(t *testing.T, open func(t *testing.T) World) {
 	for _, c := range slices.Concat(
 		attemptCases(), refusalCases(), windowCases(), holdCases(), limitCases(), raceCases(), crashCases(),
 		stateCases(), paymentCases(), lateCases(), refundCases(), saleCases(), stockCases(),
-		journalCases(), watchCases(), listCases(), keyCases(), guardCases(), historyCases(), slipCases(),
+		journalCases(), watchCases(), listCases(), keyCases(), guardCases(), historyCases(), slipCases(), laneCases(), buildCases(), letterCases(),
 	) {
 		if c.needs != nil && !c.needs(can) {
 			continue
