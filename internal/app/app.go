@@ -59,6 +59,7 @@ type house struct {
 	engine  *engine.Engine
 	feed    *event.Feed
 	sweeper *settle.Sweeper
+	fast    *fast // nil: no fast path
 	api     *httpapi.API
 	made    []string // files of new keys
 	stop    []func() // what build started, to be undone in reverse order
@@ -119,11 +120,10 @@ func (h *house) build(ctx context.Context, version string) (err error) {
 	if err = h.identify(ctx); err != nil {
 		return err
 	}
-	h.batches.Engine = &h.metrics.Engine
-	h.engine = engine.New(h.book, engine.Options{
-		MaxBatch: h.cfg.Engine.MaxBatch, MaxQueue: h.cfg.Engine.MaxQueue, CallTimeout: h.cfg.Engine.CallTimeout,
-		Refresh: h.cfg.Engine.Refresh, Clock: time.Now, Observer: &h.batches,
-	})
+	if err = h.openFast(ctx); err != nil {
+		return err
+	}
+	h.buildEngine() //nolint:contextcheck // the engine outlives the start; Close ends what it does in the background
 	h.feed = event.NewFeed(h.book, event.Options{CallTimeout: h.cfg.Engine.CallTimeout, Observer: watcher{&h.metrics.Feed, h.log}})
 	h.metrics.Sales.Source(h.onSale)
 	h.sweeper = settle.New(h.book, settle.Options{
@@ -134,6 +134,22 @@ func (h *house) build(ctx context.Context, version string) (err error) {
 		Engine: h.engine, Feed: h.feed, Auth: h.auth, Metrics: h.metrics, Gatherer: registry, Logger: h.log, Audit: h.audit, Ready: h.ready,
 	}, apiOptions(h.cfg))
 	return err
+}
+
+func (h *house) buildEngine() {
+	h.batches.Engine = &h.metrics.Engine
+	o := engine.Options{
+		// The lock beside a SQLite file keeps every other server away.
+		Alone:    h.book.lock != nil,
+		MaxBatch: h.cfg.Engine.MaxBatch, MaxQueue: h.cfg.Engine.MaxQueue, CallTimeout: h.cfg.Engine.CallTimeout,
+		Refresh: h.cfg.Engine.Refresh, Clock: time.Now, Observer: &h.batches,
+	}
+	if h.fast == nil {
+		h.engine = engine.New(h.book, nil, o)
+		return
+	}
+	o.Trouble = h.fast.keeper.Trouble
+	h.engine = engine.New(h.book, h.fast.counter, o)
 }
 
 // onSale returns the sales whose stock the metrics tell; none while the ledger
@@ -214,13 +230,19 @@ func (h *house) ready(ctx context.Context) error {
 		return err
 	}
 	return h.probe.look(ctx, func(ctx context.Context) error {
-		return h.book.Store.Update(ctx, func(ledger.Tx) error { return nil })
+		if err := h.book.Store.Update(ctx, func(ledger.Tx) error { return nil }); err != nil {
+			return err
+		}
+		return h.reachable(ctx)
 	})
 }
 
 // announce writes the addresses for other programs and tells a person.
 func (h *house) announce(d *doors, notes io.Writer) error {
 	for file, listener := range map[string]net.Listener{APIAddressFile: d.api, OpsAddressFile: d.ops} {
+		if listener == nil {
+			continue
+		}
 		if err := writeFile(filepath.Join(h.cfg.DataDir, file), listener.Addr().String(), addressFileMode); err != nil {
 			return fmt.Errorf("the address cannot be written: %w", err)
 		}
@@ -228,7 +250,11 @@ func (h *house) announce(d *doors, notes io.Writer) error {
 	for _, path := range h.made {
 		_, _ = fmt.Fprintf(notes, "wrote a new key to %s\n", path)
 	}
-	_, err := fmt.Fprintf(notes, "API on http://%s, ops on http://%s, data in %s\n", d.api.Addr(), d.ops.Addr(), h.cfg.DataDir)
+	api := "no API"
+	if d.api != nil {
+		api = "API on http://" + d.api.Addr().String()
+	}
+	_, err := fmt.Fprintf(notes, "%s, ops on http://%s, data in %s\n", api, d.ops.Addr(), h.cfg.DataDir)
 	return err
 }
 
@@ -241,7 +267,13 @@ func (h *house) serve(ctx context.Context, d *doors) error {
 	parts.Go(func() error { return d.serveAPI(h.api.Public()) })
 	parts.Go(func() error { return d.serveOps(h.api.Ops()) })
 	parts.Go(func() error { return h.feed.Run(work) })
-	parts.Go(func() error { return h.sweeper.Run(work) })
+	if h.cfg.Has(config.RoleWorker) {
+		parts.Go(func() error { return h.sweeper.Run(work) })
+		if h.fast != nil {
+			parts.Go(func() error { return h.fast.lanes.Run(work) })
+			parts.Go(func() error { return h.fast.keeper.Run(work) })
+		}
+	}
 	select {
 	case <-ctx.Done():
 		h.log.Info("stopping")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/internal/auth"
 	"github.com/doorbuster/doorbuster/internal/config"
+	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/ledger/sqliteledger"
 	"github.com/doorbuster/doorbuster/internal/obs"
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -129,9 +130,9 @@ func TestReadinessRemembersATroubleBriefly(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	b := batches{Engine: &obs.New(registry, "test").Engine}
 	require.NoError(t, b.trouble())
-	b.Batched(1, time.Millisecond, errors.New("disk full"))
+	b.Batched(engine.FromLedger, 1, time.Millisecond, errors.New("disk full"))
 	require.ErrorContains(t, b.trouble(), "disk full")
-	b.Batched(1, time.Millisecond, nil)
+	b.Batched(engine.FromLedger, 1, time.Millisecond, nil)
 	require.NoError(t, b.trouble())
 }
 

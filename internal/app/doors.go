@@ -13,7 +13,8 @@ import (
 	"github.com/doorbuster/doorbuster/internal/httpapi"
 )
 
-// doors are the two listeners and their servers.
+// doors are the two listeners and their servers. A process without the role gate
+// has no API: api is nil, and its server has nothing to do.
 type doors struct {
 	api, ops             net.Listener
 	apiServer, opsServer *http.Server
@@ -23,13 +24,15 @@ const opsTimeout = 2 * time.Minute // a CPU profile takes 30 s by default
 
 func (h *house) listen(ctx context.Context) (*doors, error) {
 	var lc net.ListenConfig
-	api, err := lc.Listen(ctx, "tcp", h.cfg.API.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("the API cannot listen (api.listen): %w", err)
-	}
+	var api net.Listener
 	ops, err := lc.Listen(ctx, "tcp", h.cfg.Ops.Listen)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the ops listener cannot listen (ops.listen): %w", err), api.Close())
+		return nil, fmt.Errorf("the ops listener cannot listen (ops.listen): %w", err)
+	}
+	if h.cfg.Has(config.RoleGate) {
+		if api, err = lc.Listen(ctx, "tcp", h.cfg.API.Listen); err != nil {
+			return nil, errors.Join(fmt.Errorf("the API cannot listen (api.listen): %w", err), ops.Close())
+		}
 	}
 	t := &h.cfg.API.Timeouts
 	quiet := slog.NewLogLogger(h.log.Handler(), slog.LevelDebug)
@@ -54,6 +57,9 @@ func http1() *http.Protocols {
 }
 
 func (d *doors) serveAPI(handler http.Handler) error {
+	if d.api == nil {
+		return nil
+	}
 	d.apiServer.Handler = handler
 	return served(d.apiServer.Serve(d.api))
 }
@@ -77,8 +83,10 @@ func (d *doors) shutdownOps(ctx context.Context) error { return d.opsServer.Shut
 func (d *doors) close() {
 	_ = d.apiServer.Close()
 	_ = d.opsServer.Close()
-	_ = d.api.Close()
 	_ = d.ops.Close()
+	if d.api != nil {
+		_ = d.api.Close()
+	}
 }
 
 func apiOptions(cfg *config.Config) httpapi.Options {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/obs"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
@@ -55,8 +56,11 @@ type batches struct {
 // to be seen, short enough to let the next attempts find out.
 const troubleLasts = 3 * time.Second
 
-func (b *batches) Batched(attempts int, took time.Duration, err error) {
-	b.Engine.Batched(attempts, took, err)
+func (b *batches) Batched(by engine.Source, attempts int, took time.Duration, err error) {
+	b.Engine.Batched(by, attempts, took, err)
+	if by != engine.FromLedger {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.err = err

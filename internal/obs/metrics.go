@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
@@ -18,6 +17,8 @@ type Metrics struct {
 	Engine  Engine
 	Sweeper Sweeper
 	Feed    Feed
+	Lanes   Lanes
+	Keeper  Keeper
 	Sales   *Sales
 
 	cards []card
@@ -32,7 +33,7 @@ func New(to prometheus.Registerer, version string) *Metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.gauges("build_info", "Always 1; the label names the version that runs.", "version").WithLabelValues(version).Set(1)
-	all := &Metrics{HTTP: newHTTP(m), Engine: newEngine(m), Sweeper: newSweeper(m), Feed: newFeed(m), Sales: newSales(m)}
+	all := &Metrics{HTTP: newHTTP(m), Engine: newEngine(m), Sweeper: newSweeper(m), Feed: newFeed(m), Lanes: newLanes(m), Keeper: newKeeper(m), Sales: newSales(m)}
 	all.cards = m.cards
 	return all
 }
@@ -118,63 +119,6 @@ func (o *Operation) Answered(status int) {
 		o.byStatus[i].Store(held)
 	}
 	(*held).Inc()
-}
-
-// Engine counts what the engine does; it is an engine.Observer.
-type Engine struct {
-	attempts prometheus.Histogram
-	seconds  prometheus.Histogram
-	errors   prometheus.Counter
-	memory   map[sale.Verdict]prometheus.Counter
-	asked    map[sale.Verdict]prometheus.Counter
-	unlisted prometheus.Counter
-}
-
-var _ engine.Observer = (*Engine)(nil)
-
-func newEngine(m *maker) Engine {
-	verdicts := m.counters("buy_verdicts_total", "Attempts decided, by verdict and by who gave it (memory, ledger).", "verdict", "source")
-	e := Engine{
-		attempts: m.histogram("batch_attempts", "Attempts decided by one ledger transaction.", []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}),
-		seconds:  m.histogram("batch_seconds", "Time of one ledger transaction that decided attempts.", latencyBuckets()),
-		errors:   m.counter("batch_errors_total", "Ledger transactions that decided nothing because they failed."),
-		memory:   make(map[sale.Verdict]prometheus.Counter),
-		asked:    make(map[sale.Verdict]prometheus.Counter),
-		unlisted: verdicts.WithLabelValues("other", string(engine.FromLedger)),
-	}
-	for _, v := range verdictNames() {
-		e.memory[v] = verdicts.WithLabelValues(string(v), string(engine.FromMemory))
-		e.asked[v] = verdicts.WithLabelValues(string(v), string(engine.FromLedger))
-	}
-	return e
-}
-
-func verdictNames() []sale.Verdict {
-	return []sale.Verdict{
-		sale.Taken, sale.Replayed, sale.SoldOut, sale.Insufficient, sale.LimitReached, sale.CoolDown, sale.NotStarted, sale.Ended,
-		sale.PausedNow, sale.ClosedNow, sale.TermsChanged, sale.KeyMismatch, sale.NoSuchSale, sale.NoSuchItem, sale.BadQuantity,
-	}
-}
-
-// Batched implements engine.Observer.
-func (e *Engine) Batched(attempts int, took time.Duration, err error) {
-	e.attempts.Observe(float64(attempts))
-	e.seconds.Observe(took.Seconds())
-	if err != nil {
-		e.errors.Inc()
-	}
-}
-
-// Decided implements engine.Observer.
-func (e *Engine) Decided(v sale.Verdict, source engine.Source) {
-	held := e.asked[v]
-	if source == engine.FromMemory {
-		held = e.memory[v]
-	}
-	if held == nil {
-		held = e.unlisted
-	}
-	held.Inc()
 }
 
 // Sweeper counts what the sweeper of holds does; it is a settle.Observer.

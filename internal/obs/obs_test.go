@@ -78,7 +78,7 @@ func TestObserversCount(t *testing.T) {
 	seller.Decided(sale.SoldOut, engine.FromMemory)
 	seller.Decided(sale.SoldOut, engine.FromMemory)
 	seller.Decided("new", engine.FromMemory)
-	seller.Batched(3, time.Second, errors.New("no"))
+	seller.Batched(engine.FromLedger, 3, time.Second, errors.New("no"))
 	sweeper.Swept(7, 1500*time.Millisecond, 2)
 	sweeper.Refused(sale.OrderID{}, errors.New("no"))
 	op := m.HTTP.Operation("buy")
