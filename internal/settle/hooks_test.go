@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -166,6 +167,19 @@ func (c *hookedCounter) Clock(ctx context.Context, l stock.Lane) (time.Time, err
 		return time.Time{}, err
 	}
 	return c.Counter.Clock(ctx, l)
+}
+
+// listless is a ledger that at times cannot list its sales.
+type listless struct {
+	ledger.Ledger
+	fails atomic.Bool
+}
+
+func (l *listless) ListSales(ctx context.Context, after sale.Number, limit int) ([]sale.Sale, error) {
+	if l.fails.Load() {
+		return nil, errHook
+	}
+	return l.Ledger.ListSales(ctx, after, limit)
 }
 
 // frailStore refuses every row of the orders of some users, until it is mended.

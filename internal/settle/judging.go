@@ -35,10 +35,8 @@ func (j *Judge) Run(ctx context.Context, l stock.Lane, s *sale.Sale) error {
 
 // run does the same, and also returns when leaving is true and nothing waits.
 func (j *Judge) run(ctx context.Context, l stock.Lane, s *sale.Sale, leaving func() bool) {
-	w := &worker{
-		Judge: j, lane: l, reader: newReader(l, s), in: newInbox(j.opts.Batch), average: firstAverage, leaving: leaving,
-	}
-	w.bench = j.bench(l, w.in.release)
+	w := j.Worker(l, s)
+	w.leaving = leaving
 	gathered := make(chan struct{})
 	go func() {
 		defer close(gathered)
@@ -52,9 +50,9 @@ func (j *Judge) run(ctx context.Context, l stock.Lane, s *sale.Sale, leaving fun
 	}
 }
 
-// worker is a judge at work on one lane: one goroutine claims and reads, the other
-// has the ledger decide.
-type worker struct {
+// Worker is a judge at work on one lane. When it runs, one goroutine claims and
+// reads, and another has the ledger decide.
+type Worker struct {
 	*Judge
 	lane    stock.Lane
 	in      *inbox
@@ -69,8 +67,34 @@ type worker struct {
 	bench *bench
 }
 
+// Worker returns one that works step by step, as a simulation needs it; Run is
+// what a process needs. A worker that is let go in the middle of its work leaves
+// nothing behind that another cannot take over.
+func (j *Judge) Worker(l stock.Lane, s *sale.Sale) *Worker {
+	w := &Worker{
+		Judge: j, lane: l, reader: newReader(l, s), in: newInbox(j.opts.Batch), average: firstAverage,
+		leaving: func() bool { return false },
+	}
+	w.bench = j.bench(l, w.in.release)
+	return w
+}
+
+// Step claims what is there, takes over what was left behind, and has it decided
+// as far as that can be done now. It waits for nothing and is not safe for
+// concurrent use. What an error left undone is tried again by the next step.
+func (w *Worker) Step(ctx context.Context) error {
+	_, err := w.takeOver(ctx)
+	if err == nil {
+		_, err = w.claim(ctx, 0)
+	}
+	for _, p := range w.in.take() {
+		w.bench.add(p)
+	}
+	return errors.Join(err, w.bench.round(ctx))
+}
+
 // settle has the ledger decide what is gathered until the gathering has ended.
-func (w *worker) settle(ctx context.Context, gathered <-chan struct{}) {
+func (w *Worker) settle(ctx context.Context, gathered <-chan struct{}) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for last := false; !last; {
@@ -101,7 +125,7 @@ func (w *worker) settle(ctx context.Context, gathered <-chan struct{}) {
 }
 
 // gather claims and reads until ctx ends, or until it may leave.
-func (w *worker) gather(ctx context.Context) {
+func (w *Worker) gather(ctx context.Context) {
 	look := time.NewTicker(lookAround)
 	defer look.Stop()
 	left := true // others may have left something before this start
@@ -120,7 +144,7 @@ func (w *worker) gather(ctx context.Context) {
 		}
 		claimed := false
 		if err == nil {
-			claimed, err = w.claim(ctx)
+			claimed, err = w.claim(ctx, w.opts.Wait)
 		}
 		switch {
 		case err != nil:
@@ -136,7 +160,7 @@ func (w *worker) gather(ctx context.Context) {
 }
 
 // waitForRoom waits until more may be gathered and reports whether ctx goes on.
-func (w *worker) waitForRoom(ctx context.Context) bool {
+func (w *Worker) waitForRoom(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		if w.in.space() > 0 {
 			return true
@@ -151,8 +175,8 @@ func (w *worker) waitForRoom(ctx context.Context) bool {
 
 // claim brings new entries and reports whether there were any. When there are more
 // than one claim brings, it goes on until a batch is full.
-func (w *worker) claim(ctx context.Context) (came bool, err error) {
-	for wait := w.opts.Wait; ; wait = 0 {
+func (w *Worker) claim(ctx context.Context, wait time.Duration) (came bool, err error) {
+	for ; ; wait = 0 {
 		c := stock.Claim{Consumer: w.opts.Consumer, Max: min(max(1, w.in.space()/w.average), maxClaim), Wait: wait}
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait+w.opts.CallTimeout)
 		entries, err := w.counter.Claim(call, w.lane, c)
@@ -171,7 +195,7 @@ func (w *worker) claim(ctx context.Context) (came bool, err error) {
 }
 
 // received reads entries into the inbox.
-func (w *worker) received(entries []stock.Entry) {
+func (w *Worker) received(entries []stock.Entry) {
 	trimmed := 0
 	for i := range entries {
 		if entries[i].Fields == nil {
@@ -187,7 +211,7 @@ func (w *worker) received(entries []stock.Entry) {
 
 // takeOver brings entries that another worker, or a lost reply, left behind, and
 // reports whether there may be more.
-func (w *worker) takeOver(ctx context.Context) (bool, error) {
+func (w *Worker) takeOver(ctx context.Context) (bool, error) {
 	call, cancel := w.call(ctx)
 	defer cancel()
 	entries, err := w.counter.TakeOver(call, w.lane, w.opts.Consumer, w.opts.TakeOver, takeOverPage)
@@ -201,7 +225,7 @@ func (w *worker) takeOver(ctx context.Context) (bool, error) {
 }
 
 // troubled waits a moment after trouble and reports whether to leave.
-func (w *worker) troubled(ctx context.Context, err error) (leave bool) {
+func (w *Worker) troubled(ctx context.Context, err error) (leave bool) {
 	if errors.Is(err, stock.ErrCold) {
 		if w.leaving() {
 			return true
@@ -213,7 +237,7 @@ func (w *worker) troubled(ctx context.Context, err error) (leave bool) {
 }
 
 // measure tells the observer how many slips wait.
-func (w *worker) measure(ctx context.Context) {
+func (w *Worker) measure(ctx context.Context) {
 	call, cancel := w.call(ctx)
 	defer cancel()
 	if at, err := w.counter.Read(call, w.lane); err == nil {
@@ -222,7 +246,7 @@ func (w *worker) measure(ctx context.Context) {
 }
 
 // empty reports whether nothing waits in the tray, claimed or not.
-func (w *worker) empty(ctx context.Context) bool {
+func (w *Worker) empty(ctx context.Context) bool {
 	call, cancel := w.call(ctx)
 	defer cancel()
 	entries, err := w.counter.Look(call, w.lane, "", 1)
