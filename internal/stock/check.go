@@ -34,8 +34,8 @@ func (a *Attempt) Units() int64 {
 	return a.Quantity
 }
 
-// Check refuses acts that are not of the lane's sale, or whose journal numbers
-// are not in (From, To] in order. ErrInvalid.
+// Check refuses acts of no known kind, that are not of the lane's sale, or whose
+// journal numbers are not in (From, To] in order. ErrInvalid.
 func (a *Acts) Check(l Lane) error {
 	if a.To < a.From {
 		return fmt.Errorf("%w: rows from %d to %d", ErrInvalid, a.From, a.To)
@@ -44,6 +44,9 @@ func (a *Acts) Check(l Lane) error {
 	for i := range a.Acts {
 		if seq := a.Acts[i].Seq; seq < last || seq > a.To {
 			return fmt.Errorf("%w: act %d is of row %d, out of order in (%d, %d]", ErrInvalid, i, seq, a.From, a.To)
+		}
+		if kind := a.Acts[i].Kind; kind != ActReturn && kind != ActAdopt {
+			return fmt.Errorf("%w: act %d is %q", ErrInvalid, i, kind)
 		}
 		last = a.Acts[i].Seq
 	}

@@ -140,3 +140,10 @@ func (x *memLane) clone() *memLane {
 	c.tray.entries, c.tray.pending = slices.Clone(x.tray.entries), maps.Clone(x.tray.pending)
 	return c
 }
+
+// KeepReplies takes back a LoseReply that no call has met.
+func (m *Mem) KeepReplies() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults.lose = false
+}
