@@ -261,7 +261,7 @@ func (w *work) finish(ctx context.Context) error {
 		locked, cancel := context.WithTimeout(ctx, lockLimit)
 		after, err := w.k.ledger.FinishBuild(locked, ledger.Finish{
 			Build: w.build, After: w.seq, Salts: salts(w.lanes),
-			Load: func(_ context.Context, now ledger.Present) error { return w.settle(locked, &now) },
+			Load: func(ctx context.Context, now ledger.Present) error { return w.settle(ctx, &now) },
 		})
 		cancel()
 		if err == nil {
