@@ -23,7 +23,7 @@ const buyers = 256
 func BenchmarkGroupCommit(b *testing.B) {
 	for b.Loop() {
 		grouped, alone := newTill(b), newTill(b)
-		e := engine.New(grouped.book, engine.Options{Clock: time.Now})
+		e := engine.New(grouped.book, nil, engine.Options{Alone: true, Clock: time.Now})
 		fast, slow, factor := sideBySide(
 			crowdOf(b, func(user string) error {
 				d, err := e.Buy(b.Context(), engine.Request{Sale: "drop", User: user, Key: "k", Quantity: 1})

@@ -194,7 +194,7 @@ func lostBehindTheLedger(t *testing.T) {
 	until(t, "the instance refuses from memory", func() bool {
 		r := s.try("late", s.key(), 1)
 		require.NoError(t, r.err)
-		return r.Ledger == 0
+		return r.Times.Ledger == 0
 	})
 	s.cancel(first)
 	lost := func(statement string) error {

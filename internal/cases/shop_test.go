@@ -72,7 +72,7 @@ func (s *shop) start() {
 	})
 	require.NoError(s.t, err)
 	s.store, s.book = store, ledger.New(store)
-	s.Engine = engine.New(s.book, engine.Options{Clock: s.clock.now})
+	s.Engine = engine.New(s.book, nil, engine.Options{Clock: s.clock.now})
 	s.sweeper = settle.New(s.book, settle.Options{})
 }
 
@@ -94,7 +94,7 @@ func (s *shop) restart() {
 // the others write, with a clock that is wrong by skew.
 func (s *shop) instance(skew time.Duration) *engine.Engine {
 	s.t.Helper()
-	e := engine.New(ledger.New(s.store), engine.Options{Clock: func() time.Time { return s.clock.now().Add(skew) }})
+	e := engine.New(ledger.New(s.store), nil, engine.Options{Clock: func() time.Time { return s.clock.now().Add(skew) }})
 	s.t.Cleanup(func() { require.NoError(s.t, e.Close(context.Background())) })
 	return e
 }
@@ -130,7 +130,7 @@ func (s *shop) act(c sale.Change) sale.Sale {
 	s.t.Helper()
 	changed, err := s.ChangeSale(s.t.Context(), s.slug, 0, c)
 	require.NoError(s.t, err)
-	return changed
+	return changed.Sale
 }
 
 // reply is the answer to one request to buy.

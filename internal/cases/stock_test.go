@@ -91,7 +91,7 @@ func TestC08SoldOutMemoryEnds(t *testing.T) {
 				r := s.ask(door, name("late", i), s.key(), 1)
 				require.NoError(t, r.err)
 				require.Equal(t, sale.SoldOut, r.Verdict)
-				return r.Ledger == 0
+				return r.Times.Ledger == 0
 			})
 		}
 	}

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -16,16 +19,43 @@ type View struct {
 	ReadAt time.Time // the ledger's clock
 }
 
+// Now tells the ledger's time without asking it: the process's clock corrected by
+// the offset last measured, at most a few seconds ago while sales are read.
+func (e *Engine) Now() time.Time { return e.catalog.now() }
+
+// Ledger returns the book of record, for reads that need no rule of the engine.
+func (e *Engine) Ledger() ledger.Ledger { return e.ledger }
+
+// Sale returns the visible sale with this slug, at most Refresh old (twice that
+// before its start), or up to five seconds while the ledger fails.
+// CodeSaleNotFound for drafts too.
+func (e *Engine) Sale(ctx context.Context, slug string) (*View, error) {
+	v, err := e.catalog.get(ctx, slug)
+	if err != nil {
+		return nil, err
+	}
+	if !v.Visible() {
+		return nil, sale.SaleNotFound()
+	}
+	return v, nil
+}
+
+// Sales returns every visible sale in order of number, as fresh as Sale does.
+func (e *Engine) Sales(ctx context.Context) ([]*View, error) { return e.catalog.list(ctx) }
+
 // catalog caches sales by slug. A sale is read again in the background when it
 // is older than the refresh time, at once after a change by this process, and
 // is shown stale for a few seconds while the ledger fails.
 type catalog struct {
 	ledger ledger.Ledger
-	opts   Options
+	opts   *Options
 	calls  *sync.WaitGroup
+	told   bool // other instances tell of what they change
+
+	offset atomic.Int64 // ledger's clock − ours, ns
 
 	mu      sync.RWMutex
-	offset  time.Duration // ledger's clock − ours
+	related time.Time // when offset was measured, our clock
 	sales   map[string]*cached[*View]
 	missing map[string]time.Time // slugs known not to exist, until when (our clock)
 	changes uint64               // counts changes of sales, so that an older "missing" is not believed
@@ -40,9 +70,17 @@ const (
 	// maxCached bounds the cached sales in the same way.
 	maxCached = 4096
 	pageSize  = 1000
+	// clockLife is how long a measured distance between the clocks is used.
+	clockLife = 5 * time.Second
+	// restlessLife is how long a sale is shown before a message that its stock has
+	// moved has it read again: units may come and go hundreds of times a second.
+	restlessLife = 50 * time.Millisecond
+	// earlyFactor is how much longer a sale that has not begun is good for: nothing
+	// of it moves but by an operator, who is heard of.
+	earlyFactor = 2
 )
 
-func newCatalog(l ledger.Ledger, o Options, calls *sync.WaitGroup) *catalog {
+func newCatalog(l ledger.Ledger, o *Options, calls *sync.WaitGroup) *catalog {
 	return &catalog{
 		ledger: l, opts: o, calls: calls,
 		sales: make(map[string]*cached[*View]), missing: make(map[string]time.Time),
@@ -50,9 +88,7 @@ func newCatalog(l ledger.Ledger, o Options, calls *sync.WaitGroup) *catalog {
 }
 
 func (c *catalog) now() time.Time {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.opts.Clock().Add(c.offset)
+	return c.opts.Clock().Add(time.Duration(c.offset.Load()))
 }
 
 // get returns the sale with this slug, drafts included.
@@ -64,7 +100,7 @@ func (c *catalog) get(ctx context.Context, slug string) (*View, error) {
 	if missing {
 		return nil, sale.SaleNotFound()
 	}
-	v, err := entry.get(ctx, c, func(ctx context.Context) (*View, error) { return c.read(ctx, slug) })
+	v, err := entry.get(ctx, c, c.lifeOf, func(ctx context.Context) (*View, error) { return c.read(ctx, slug) })
 	if err != nil && sale.CodeOf(err) == sale.CodeSaleNotFound {
 		c.forget(slug, entry, changes)
 	}
@@ -73,8 +109,29 @@ func (c *catalog) get(ctx context.Context, slug string) (*View, error) {
 
 // list returns the visible sales.
 func (c *catalog) list(ctx context.Context) ([]*View, error) {
-	views, err := c.all.get(ctx, c, c.readAll)
+	views, err := c.all.get(ctx, c, func([]*View) time.Duration { return c.opts.Refresh }, c.readAll)
 	return views, infrastructure(err)
+}
+
+// lifeOf returns how old a view may be before it is read again.
+func (c *catalog) lifeOf(v *View) time.Duration {
+	if c.told && v.Status(c.now()) == sale.StatusScheduled {
+		return earlyFactor * c.opts.Refresh
+	}
+	return c.opts.Refresh
+}
+
+// number returns the visible sale with a number, or CodeSaleNotFound.
+func (c *catalog) number(ctx context.Context, n sale.Number) (*View, error) {
+	views, err := c.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i, found := slices.BinarySearchFunc(views, n, func(v *View, n sale.Number) int { return cmp.Compare(v.Number, n) })
+	if !found {
+		return nil, sale.SaleNotFound()
+	}
+	return views[i], nil
 }
 
 // peek returns what is cached for a slug, however old, or nil.
@@ -156,6 +213,16 @@ func (c *catalog) moved(n sale.Number) {
 	}
 }
 
+// movedAll does the same for every sale.
+func (c *catalog) movedAll() {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	c.all.age()
+	for _, entry := range c.sales {
+		entry.age()
+	}
+}
+
 func (c *catalog) read(ctx context.Context, slug string) (*View, error) {
 	at, err := c.measure(ctx)
 	if err != nil {
@@ -191,17 +258,25 @@ func (c *catalog) readAll(ctx context.Context) ([]*View, error) {
 	}
 }
 
-// measure relates the ledger's clock to ours and returns the ledger's time.
+// measure returns the ledger's time, relating its clock to ours if that was long
+// ago.
 func (c *catalog) measure(ctx context.Context) (time.Time, error) {
 	sent := c.opts.Clock()
+	c.mu.RLock()
+	related := c.related
+	c.mu.RUnlock()
+	if c.told && !related.IsZero() && sent.Sub(related) < clockLife {
+		return sent.Add(time.Duration(c.offset.Load())).Round(0), nil
+	}
 	at, err := c.ledger.Now(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
 	got := c.opts.Clock()
 	middle := sent.Add(got.Sub(sent) / 2)
+	c.offset.Store(int64(at.Sub(middle.Round(0)))) // Round drops the monotonic reading: compare wall clocks
 	c.mu.Lock()
-	c.offset = at.Sub(middle.Round(0)) // Round drops the monotonic reading: compare wall clocks
+	c.related = got
 	c.mu.Unlock()
 	return at, nil
 }
@@ -248,13 +323,18 @@ func (e *cached[T]) void() {
 	e.must = true
 }
 
-// get returns the value, from a read of its own if need be.
-func (e *cached[T]) get(ctx context.Context, c *catalog, read func(context.Context) (T, error)) (T, error) {
+// get returns the value, from a read of its own if need be. life says how old a
+// value may be before it is read again.
+func (e *cached[T]) get(ctx context.Context, c *catalog, life func(T) time.Duration, read func(context.Context) (T, error)) (T, error) {
 	for {
 		e.mu.Lock()
 		age := c.opts.Clock().Sub(e.at)
 		usable := e.filled && !e.must && age < staleLimit
-		if usable && !e.expired && age < c.opts.Refresh {
+		fresh := usable && age < life(e.value)
+		if e.expired {
+			fresh = usable && age < restlessLife
+		}
+		if fresh {
 			defer e.mu.Unlock()
 			return e.value, nil
 		}

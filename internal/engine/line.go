@@ -6,70 +6,94 @@ import (
 	"sync"
 	"time"
 
-	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
-// line gathers the attempts on one sale: while one batch is being decided the
-// next one forms behind it. Its goroutine lives as long as somebody waits.
-type line struct {
-	stand *stand
+// line gathers questions: while one batch of them is being answered the next one
+// forms behind it. Its goroutine lives as long as somebody waits.
+type line[Q, A any] struct {
+	rules *lineRules
+	// send answers every ticket of a batch, or hands it to another line.
+	send func(ctx context.Context, batch []*ticket[Q, A])
 
 	mu      sync.Mutex
-	waiting []*ticket
+	waiting []*ticket[Q, A]
 	running bool
 	closed  bool
 }
 
-// ticket is one attempt in a line.
-type ticket struct {
-	attempt ledger.Attempt
-	since   time.Time
-	done    chan outcome // receives exactly once, unless the ticket is withdrawn
+// lineRules is what the lines of an engine have in common.
+type lineRules struct {
+	maxBatch, maxQueue int
+	clock              func() time.Time
+	calls              *sync.WaitGroup
 }
 
-// outcome is what comes back for a ticket.
-type outcome struct {
-	ledger.Result
-	queue, call time.Duration
+// ticket is one question in a line.
+type ticket[Q, A any] struct {
+	ask    Q
+	since  time.Time
+	queued time.Duration // how long it waited for its batch
+
+	answer A
+	err    error
+	done   chan struct{} // closed when answer and err are there
 }
 
-// decide queues the attempt and waits for its outcome. If ctx ends first the
-// attempt is withdrawn, unless its batch is already under way; then it is
-// decided all the same and its key tells the outcome.
-func (l *line) decide(ctx context.Context, a ledger.Attempt) (outcome, error) {
-	t := &ticket{attempt: a, since: l.stand.clock(), done: make(chan outcome, 1)}
+func (t *ticket[Q, A]) reply(a A, err error) {
+	t.answer, t.err = a, err
+	close(t.done)
+}
+
+// ask queues the question and waits for its answer. If ctx ends first it is
+// withdrawn, unless its batch is already under way; then it is answered all the
+// same, and nobody listens.
+func (l *line[Q, A]) ask(ctx context.Context, q Q) (*ticket[Q, A], error) {
+	t := &ticket[Q, A]{ask: q, since: l.rules.clock(), done: make(chan struct{})}
 	if err := l.join(ctx, t); err != nil {
-		return outcome{}, err
+		return nil, err
 	}
 	select {
-	case out := <-t.done:
-		return out, infrastructure(out.Err)
+	case <-t.done:
+		return t, infrastructure(t.err)
 	case <-ctx.Done():
 		l.withdraw(t)
-		return outcome{}, sale.Unavailable(context.Cause(ctx))
+		return nil, sale.Unavailable(context.Cause(ctx))
 	}
 }
 
-func (l *line) join(ctx context.Context, t *ticket) error {
+func (l *line[Q, A]) join(ctx context.Context, t *ticket[Q, A]) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
 		return sale.Unavailable(errClosed)
-	case len(l.waiting) >= l.stand.opts.MaxQueue:
+	case len(l.waiting) >= l.rules.maxQueue:
 		return sale.Busy()
 	}
-	l.waiting = append(l.waiting, t)
-	if !l.running {
-		l.running = true
-		l.stand.calls.Add(1)
-		go l.run(context.WithoutCancel(ctx))
-	}
+	l.add(ctx, t)
 	return nil
 }
 
-func (l *line) withdraw(t *ticket) {
+// takeIn receives tickets that another line had accepted. They are few, so they
+// may exceed the bound.
+func (l *line[Q, A]) takeIn(ctx context.Context, tickets []*ticket[Q, A]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(ctx, tickets...)
+}
+
+// add is called with the lock held.
+func (l *line[Q, A]) add(ctx context.Context, tickets ...*ticket[Q, A]) {
+	l.waiting = append(l.waiting, tickets...)
+	if !l.running {
+		l.running = true
+		own := context.WithoutCancel(ctx)
+		l.rules.calls.Go(func() { l.run(own) })
+	}
+}
+
+func (l *line[Q, A]) withdraw(t *ticket[Q, A]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.Index(l.waiting, t); i >= 0 {
@@ -77,15 +101,14 @@ func (l *line) withdraw(t *ticket) {
 	}
 }
 
-// close refuses further attempts; those in line are still decided.
-func (l *line) close() {
+// close refuses further questions; those in line are still answered.
+func (l *line[Q, A]) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 }
 
-func (l *line) run(ctx context.Context) {
-	defer l.stand.calls.Done()
+func (l *line[Q, A]) run(ctx context.Context) {
 	for {
 		batch := l.next()
 		if batch == nil {
@@ -96,35 +119,20 @@ func (l *line) run(ctx context.Context) {
 }
 
 // next takes the batch that has formed, or nil and the end of the run.
-func (l *line) next() []*ticket {
+func (l *line[Q, A]) next() []*ticket[Q, A] {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := min(len(l.waiting), l.stand.opts.MaxBatch)
+	n := min(len(l.waiting), l.rules.maxBatch)
 	if n == 0 {
 		l.running, l.waiting = false, nil
+		l.mu.Unlock()
 		return nil
 	}
 	batch := slices.Clone(l.waiting[:n])
 	l.waiting = slices.Delete(l.waiting, 0, n)
+	l.mu.Unlock()
+	now := l.rules.clock()
+	for _, t := range batch {
+		t.queued = now.Sub(t.since)
+	}
 	return batch
-}
-
-func (l *line) send(ctx context.Context, batch []*ticket) {
-	attempts := make([]ledger.Attempt, len(batch))
-	for i, t := range batch {
-		attempts[i] = t.attempt
-	}
-	started := l.stand.clock()
-	results, err := l.stand.reserve(ctx, attempts)
-	took := l.stand.clock().Sub(started)
-	l.stand.observer.Batched(len(batch), took, err)
-	for i, t := range batch {
-		out := outcome{queue: started.Sub(t.since), call: took}
-		if err != nil {
-			out.Err = err
-		} else {
-			out.Result = results[i]
-		}
-		t.done <- out
-	}
 }

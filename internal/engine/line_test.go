@@ -133,7 +133,7 @@ func TestInfrastructureTroubleIsNeverABusinessAnswer(t *testing.T) {
 	})
 }
 
-func TestWrongEpochIsReadAgainAndRepeatedOnce(t *testing.T) {
+func TestWrongEpochIsReadAgainAndFollowed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *shop) {
 		s.open(1, 1)
@@ -149,7 +149,7 @@ func TestWrongEpochIsReadAgainAndRepeatedOnce(t *testing.T) {
 		require.Equal(t, sale.Taken, s.buy("u", "k", 1).Verdict)
 		s.ledger.set(func() { s.ledger.before = func(ledger.Batch) error { return ledger.ErrWrongEpoch } })
 		_, err := s.try("v", "k", 1)
-		require.Equal(t, sale.CodeUnavailable, sale.CodeOf(err))
+		require.Equal(t, sale.CodeBusy, sale.CodeOf(err), "nothing was done")
 	})
 }
 

@@ -4,66 +4,78 @@ import (
 	"sync"
 	"time"
 
-	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
-// memory is what an instance may answer on its own for one sale.
+// memory is what an instance may answer on its own for one lane of a sale. What
+// it knows is of one epoch; a younger one begins anew.
 type memory struct {
 	mu      sync.RWMutex
-	skus    map[string]int // item by SKU; the empty SKU stands for an only item
-	shelves []shelf        // by item
-	buyers  map[uint64]struct{}
-	// state of buyers: not asked for, being loaded, complete.
-	buyersState loadState
+	alone   bool // no other process sells: nothing happens that this one does not see
+	epoch   int64
+	shelves []shelf // by item
+	holders holders
+	// news counts messages that the sale sells again; a reply to a call that was
+	// sent before the last one says nothing of what is left.
+	news uint64
 }
 
-func newMemory(items []sale.Item) *memory {
-	m := &memory{skus: make(map[string]int, len(items)+1), shelves: make([]shelf, len(items))}
-	for i := range items {
-		m.skus[items[i].SKU] = i
-	}
-	if len(items) == 1 {
-		m.skus[""] = 0
-	}
-	return m
+func newMemory(items int, alone bool) *memory {
+	return &memory{alone: alone, shelves: make([]shelf, items)}
 }
-
-type loadState uint8
-
-const (
-	unloaded loadState = iota
-	loading
-	complete
-)
 
 // shelf is the memory of one item.
 type shelf struct {
-	known bool  // left holds what the ledger saw
+	known bool  // left holds what the judge of the attempts saw
 	left  int64 // quantities above it may be refused
 	until time.Time
-	// generation grows with every message that the item sells again; a reply to
-	// a call sent under an older one is not learned.
-	generation uint64
-	probe      chan struct{} // closed when the probe under way is answered; nil if none
+	// empty says that nothing was left by the last reply, and since where that was
+	// seen first: whoever got some of the item before is among the holders once
+	// those are complete up to there.
+	empty bool
+	since stamp
+	probe chan struct{} // closed when the probe under way is answered; nil if none
 }
 
-// ask answers an attempt of quantity units on an item at now. A second result
-// that is not nil says: wait for it, then ask again.
-func (m *memory) ask(item int, quantity int64, user string, now time.Time) (answer, <-chan struct{}) {
-	hash := sale.UserHash(user)
+// stamp is a place in the history of a lane or, on the direct path, of a sale.
+// Nobody comes to hold units of an item that is sold out while the generation
+// stays. An engine that is alone needs no stamps; they are zero.
+type stamp struct {
+	generation, seq uint64
+}
+
+// question is an attempt as memory sees it.
+type question struct {
+	epoch    int64
+	item     int
+	quantity int64
+	user     string
+}
+
+// answer is what memory says to an attempt: refuse it, or let it pass, perhaps
+// as the probe on which others wait.
+type answer struct {
+	refuse sale.Verdict
+	left   int64
+	probe  *shelf
+}
+
+// ask answers a question at now. A second result that is not nil says: wait for
+// it, then ask again.
+func (m *memory) ask(q *question, now time.Time) (answer, <-chan struct{}) {
+	hash := sale.UserHash(q.user)
 	m.mu.RLock()
-	a, asks := m.look(item, quantity, hash, now)
+	a, asks := m.look(q, hash, now)
 	m.mu.RUnlock()
 	if !asks {
 		return a, nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if a, asks = m.look(item, quantity, hash, now); !asks {
+	if a, asks = m.look(q, hash, now); !asks {
 		return a, nil
 	}
-	s := &m.shelves[item]
+	s := &m.shelves[q.item]
 	if s.probe != nil {
 		return answer{}, s.probe
 	}
@@ -71,14 +83,14 @@ func (m *memory) ask(item int, quantity int64, user string, now time.Time) (answ
 	return answer{probe: s}, nil
 }
 
-// look returns what is answered without asking the ledger, or that it must be
+// look returns what is answered without asking anybody, or that somebody must be
 // asked because the shortage remembered is too old.
-func (m *memory) look(item int, quantity int64, hash uint64, now time.Time) (a answer, asks bool) {
-	s := &m.shelves[item]
-	if !s.known || quantity <= s.left || m.buyersState != complete {
+func (m *memory) look(q *question, hash uint64, now time.Time) (a answer, asks bool) {
+	s := &m.shelves[q.item]
+	if m.epoch != q.epoch || !s.known || q.quantity <= s.left || !m.holders.cover(s, now) {
 		return answer{}, false
 	}
-	if _, buyer := m.buyers[hash]; buyer {
+	if _, holds := m.holders.users[hash]; holds {
 		return answer{}, false
 	}
 	if now.Before(s.until) {
@@ -104,136 +116,90 @@ func (m *memory) probed(s *shelf) {
 	}
 }
 
-// stranger reports whether the user surely has no order, and whether the caller
-// must start loading the buyers.
-func (m *memory) stranger(user string) (known, load bool) {
-	m.mu.RLock()
-	state := m.buyersState
-	_, buyer := m.buyers[sale.UserHash(user)]
-	m.mu.RUnlock()
-	if state == complete {
-		return !buyer, false
-	}
-	return false, state == unloaded && m.startLoading()
-}
-
-// startLoading reports whether the caller is the one to load.
-func (m *memory) startLoading() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.buyersState != unloaded {
-		return false
-	}
-	m.buyersState = loading
-	if m.buyers == nil {
-		m.buyers = make(map[uint64]struct{})
-	}
-	return true
-}
-
-// loaded completes the set of buyers, to which batches have been adding since
-// the loading began.
-func (m *memory) loaded(hashes []uint64, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err != nil {
-		m.buyersState = unloaded
-		return
-	}
-	for _, h := range hashes {
-		m.buyers[h] = struct{}{}
-	}
-	m.buyersState = complete
-}
-
-// generations returns each item's generation before a call is sent.
-func (m *memory) generations() []uint64 {
+// heard returns the number of messages so far, before a call is sent.
+func (m *memory) heard() uint64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	seen := make([]uint64, len(m.shelves))
-	for i := range m.shelves {
-		seen[i] = m.shelves[i].generation
-	}
-	return seen
+	return m.news
 }
 
-// learn takes in the reply to a batch: first who has an order now, then what is
-// left. It reports whether the caller must start loading the buyers, which a
-// first shortage asks for.
-func (m *memory) learn(seen []uint64, attempts []ledger.Attempt, results []ledger.Result, now time.Time) bool {
-	m.mu.Lock()
-	short := false
-	for i := range results {
-		r := &results[i]
-		if r.Err != nil {
-			m.mayHold(attempts[i].User)
-			continue
-		}
-		if r.Verdict == sale.Taken || r.Verdict == sale.Replayed {
-			m.mayHold(attempts[i].User)
-		}
-		if !countsLeft(r.Verdict) {
-			continue
-		}
-		short = short || r.Left == 0 || r.Verdict == sale.Insufficient
-		item, found := m.skus[attempts[i].SKU]
-		if !found || m.shelves[item].generation != seen[item] {
-			continue
-		}
-		s := &m.shelves[item]
-		s.known, s.left, s.until = true, r.Left, now.Add(memoryLife)
-	}
-	m.mu.Unlock()
-	return short && m.startLoading()
+// lesson is what a reply teaches.
+type lesson struct {
+	epoch, version int64
+	heard          uint64 // before the call was sent
+	stamp          stamp
+	holders        []uint64 // who holds something now, or may
+	left           []int64  // by item; unknown where the reply does not say
+	short          bool     // somebody was refused for want of stock
+	now            time.Time
 }
 
-// doubt takes in that the outcome of a batch is unknown: a commit that failed may
-// have been carried out, and then its buyers have orders.
-func (m *memory) doubt(attempts []ledger.Attempt) {
+const unknown = -1
+
+// learn takes in a reply: first who holds something now, then what is left. It
+// reports whether the caller must load the holders, which a shortage asks for.
+func (m *memory) learn(l *lesson) (load bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := range attempts {
-		m.mayHold(attempts[i].User)
+	m.holders.add(l.holders)
+	if l.epoch < m.epoch {
+		return false
 	}
+	outdated := m.news != l.heard
+	m.enter(l.epoch)
+	m.holders.seen = l.stamp
+	if outdated {
+		return false
+	}
+	for i, left := range l.left {
+		s := &m.shelves[i]
+		if left == unknown {
+			continue
+		}
+		if !s.empty || s.since.generation != l.stamp.generation {
+			s.since = l.stamp
+		}
+		s.empty = left == 0
+		// Where others sell too, any unit that is left may go at any moment.
+		s.known = s.empty || m.alone
+		s.left, s.until = left, l.now.Add(memoryLife)
+		load = load || (s.empty || s.known && l.short) && !m.holders.cover(s, l.now)
+	}
+	return load && m.holders.begin(l.version, l.now)
 }
 
-// mayHold makes a user no stranger; the lock is held. Buyers that are not known
-// yet will be read from the ledger.
-func (m *memory) mayHold(user string) {
-	if m.buyersState != unloaded {
-		m.buyers[sale.UserHash(user)] = struct{}{}
-	}
-}
-
-// countsLeft reports whether a verdict came with the stock of an item on sale. It
-// need not be about the stock: a probe that is refused for another reason has
-// looked all the same, and those who wait for it need not go themselves. A replay
-// comes before the question whether the item is on sale.
-func countsLeft(v sale.Verdict) bool {
-	switch v {
-	case sale.Taken, sale.SoldOut, sale.Insufficient, sale.LimitReached, sale.CoolDown, sale.TermsChanged, sale.BadQuantity:
-		return true
-	case sale.Replayed, sale.NotStarted, sale.Ended, sale.PausedNow, sale.ClosedNow, sale.KeyMismatch, sale.NoSuchSale, sale.NoSuchItem:
-	}
-	return false
+// doubt takes in that the outcome of a batch is unknown: what failed may have been
+// carried out, and then its buyers have orders.
+func (m *memory) doubt(users []uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.holders.add(users)
 }
 
 // sellsAgain forgets every shortage and makes replies under way worthless.
 func (m *memory) sellsAgain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.forgetShortages()
+}
+
+func (m *memory) forgetShortages() {
+	m.news++
 	for i := range m.shelves {
 		m.shelves[i].known = false
-		m.shelves[i].generation++
 	}
 }
 
-// forget lets the buyers go, once the sale is over and every attempt is a
-// look-up anyway.
-func (m *memory) forget() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.buyersState == complete {
-		m.buyersState, m.buyers = unloaded, nil
+// enter begins a younger epoch; the lock is held. Who was known to hold something
+// still is: that only means that others are asked.
+func (m *memory) enter(epoch int64) {
+	if epoch <= m.epoch {
+		return
+	}
+	m.epoch = epoch
+	m.forgetShortages()
+	m.holders.void()
+	for i := range m.shelves {
+		m.shelves[i].empty = false
 	}
 }

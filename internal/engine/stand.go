@@ -2,73 +2,130 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
-// stand is where one sale is sold: its line and its memory.
+// stand is where one sale is sold: its lanes and what they share.
 type stand struct {
-	number   sale.Number
-	slug     string
-	ledger   ledger.Ledger
-	opts     Options
-	clock    func() time.Time
-	catalog  *catalog
-	observer Observer
-	calls    *sync.WaitGroup
+	number  sale.Number
+	slug    string
+	key     sale.Key
+	items   int
+	ledger  ledger.Ledger
+	counter stock.Counter // nil: no fast path here
+	opts    *Options
+	catalog *catalog
+	lines   *lineRules
+	signers sync.Pool // of *stock.Signer
+	first   *lane     // all that most sales need
+	// receipts gathers slips that buyers bring, for the judge.
+	receipts line[ledger.Attempt, ledger.Result]
 
-	memory *memory
-	line   line
+	mu     sync.Mutex
+	others []*lane // from index 1 on
+	closed bool
+	reread time.Time // when the sale was last read again because it had moved
 }
 
 func newStand(e *Engine, v *View) *stand {
 	s := &stand{
-		number: v.Number, slug: v.Slug, ledger: e.ledger, opts: e.opts, clock: e.opts.Clock,
-		catalog: e.catalog, observer: e.observer, calls: &e.calls, memory: newMemory(v.Items),
+		number: v.Number, slug: v.Slug, key: v.Key, items: len(v.Items), ledger: e.ledger, counter: e.counter,
+		opts: &e.opts, catalog: e.catalog, lines: &e.lines,
 	}
-	s.line.stand = s
+	s.first = newLane(s, 0)
+	s.receipts.rules, s.receipts.send = s.lines, s.judge
 	return s
 }
 
-// answer is what memory says to an attempt: refuse it, or let it pass, perhaps
-// as the probe on which others wait.
-type answer struct {
-	refuse sale.Verdict
-	left   int64
-	probe  *shelf
+// lane returns the lane with an index, setting it up at first use.
+func (s *stand) lane(index int) *lane {
+	if index == 0 {
+		return s.first
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.others) < index {
+		l := newLane(s, len(s.others)+1)
+		if s.closed {
+			l.line.close()
+		}
+		s.others = append(s.others, l)
+	}
+	return s.others[index-1]
+}
+
+// lanes returns the lanes that have been set up.
+func (s *stand) lanes() []*lane {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]*lane{s.first}, s.others...)
+}
+
+func (s *stand) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	for _, l := range s.lanes() {
+		l.line.close()
+	}
+	s.receipts.close()
+}
+
+func (s *stand) sellsAgain() {
+	for _, l := range s.lanes() {
+		l.memory.sellsAgain()
+	}
+}
+
+func (s *stand) now() time.Time { return s.catalog.now() }
+
+func (s *stand) trouble() {
+	if s.opts.Trouble != nil {
+		s.opts.Trouble(s.number)
+	}
+}
+
+// signer lends a signer of the sale; put it back into signers.
+func (s *stand) signer() *stock.Signer {
+	if lent, ok := s.signers.Get().(*stock.Signer); ok {
+		return lent
+	}
+	return stock.NewSigner(s.key, s.number)
 }
 
 // ask consults memory. item is −1 for a SKU that the sale does not have.
-func (s *stand) ask(ctx context.Context, item int, quantity int64, user string) (answer, error) {
-	switch s.status() {
+func (s *stand) ask(ctx context.Context, v *View, q *question) (answer, error) {
+	l := s.lane(home(v, q.user))
+	switch v.Status(s.now().Add(startMargin)) {
 	case sale.StatusScheduled:
-		if s.stranger(ctx, user) {
+		if l.stranger(ctx, v, q.user) {
 			return answer{refuse: sale.NotStarted}, nil
 		}
 		return answer{}, nil
 	case sale.StatusEnded, sale.StatusClosed:
-		s.memory.forget()
+		l.memory.forget()
 		return answer{}, nil
 	case sale.StatusPaused:
-		return answer{}, nil // the ledger says so, after the look-up
+		return answer{}, nil // the judge of the attempts says so, after the look-up
 	case sale.StatusDraft, sale.StatusLive, sale.StatusDeleted:
 	}
-	if item < 0 {
-		if s.stranger(ctx, user) {
+	if q.item < 0 || q.quantity > v.PerUserLimit { // whatever is left
+		if !s.opts.Alone || !l.stranger(ctx, v, q.user) {
+			return answer{}, nil
+		}
+		if q.item < 0 {
 			return answer{refuse: sale.NoSuchItem}, nil
 		}
-		return answer{}, nil
-	}
-	if limit := s.limit(); limit > 0 && quantity > limit && s.stranger(ctx, user) {
-		return answer{refuse: sale.BadQuantity}, nil // whatever is left
+		return answer{refuse: sale.BadQuantity}, nil
 	}
 	for waited := false; ; waited = true {
-		a, wait := s.memory.ask(item, quantity, user, s.clock())
-		if wait == nil || waited { // a probe that failed sends those who waited to the ledger
+		a, wait := l.memory.ask(q, s.opts.Clock())
+		if wait == nil || waited { // a probe that failed sends those who waited on their way
 			return a, nil
 		}
 		select {
@@ -79,16 +136,6 @@ func (s *stand) ask(ctx context.Context, item int, quantity int64, user string) 
 	}
 }
 
-// status returns the sale's status as far as we know, looking ahead by the
-// margin by which clocks may differ.
-func (s *stand) status() sale.Status {
-	v := s.catalog.peek(s.slug)
-	if v == nil || v.Number != s.number {
-		return sale.StatusLive // the ledger knows better
-	}
-	return v.Status(s.catalog.now().Add(startMargin))
-}
-
 // over reports whether nothing can be sold here any more, as far as we know: the
 // sale has ended, is closed, or is not the one under its slug.
 func (s *stand) over() bool {
@@ -96,62 +143,44 @@ func (s *stand) over() bool {
 	if v == nil {
 		return false // forgotten by the cache, which says nothing of the sale
 	}
-	status := v.Status(s.catalog.now())
+	status := v.Status(s.now())
 	return v.Number != s.number || status == sale.StatusEnded || status == sale.StatusClosed || status == sale.StatusDeleted
 }
 
-// limit returns the limit per user as far as we know, or 0.
-func (s *stand) limit() int64 {
+// view returns the sale as it is known, however old that is; a call that is sent
+// under it names its epoch, so nothing wrong can come of it.
+func (s *stand) view(ctx context.Context) (*View, error) {
 	if v := s.catalog.peek(s.slug); v != nil && v.Number == s.number {
-		return v.PerUserLimit
+		return v, nil
 	}
-	return 0
-}
-
-// stranger reports whether the user is known to have no order in the sale. The
-// first question starts the loading of the buyers; until it is done nobody is.
-func (s *stand) stranger(ctx context.Context, user string) bool {
-	known, load := s.memory.stranger(user)
-	if load {
-		s.loadBuyers(ctx)
+	if v, err := s.catalog.get(ctx, s.slug); err == nil && v.Number == s.number {
+		return v, nil
 	}
-	return known
+	found, err := s.ledger.SaleByNumber(ctx, s.number) // deleted, and its slug perhaps another's
+	if err != nil {
+		return nil, infrastructure(err)
+	}
+	return &View{Sale: found, ReadAt: s.now()}, nil
 }
 
-func (s *stand) loadBuyers(ctx context.Context) {
-	s.calls.Go(func() {
-		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.CallTimeout)
-		defer cancel()
-		hashes, err := s.ledger.Buyers(own, s.number)
-		s.memory.loaded(hashes, err)
-	})
-}
-
-// reserve has one batch decided and teaches memory what came of it. The ledger
-// may have moved to another epoch; then the sale is read again, once.
-func (s *stand) reserve(ctx context.Context, attempts []ledger.Attempt) ([]ledger.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
-	defer cancel()
-	for again := false; ; again = true {
-		epoch := int64(0)
-		if v := s.catalog.peek(s.slug); v != nil && v.Number == s.number {
-			epoch = v.Epoch
-		}
-		seen := s.memory.generations()
-		out, err := s.ledger.Reserve(ctx, ledger.Batch{Sale: s.number, Epoch: epoch, Attempts: attempts})
-		switch {
-		case err == nil:
-			if s.memory.learn(seen, attempts, out.Results, s.clock()) {
-				s.loadBuyers(ctx)
-			}
-			return out.Results, nil
-		case !errors.Is(err, ledger.ErrWrongEpoch) || again:
-			s.memory.doubt(attempts)
-			return nil, err
-		}
+// later returns the sale as it is after a call has found old to be outdated. A
+// lane that refuses every call costs the ledger no more than a few reads a second.
+func (s *stand) later(ctx context.Context, old *View) (*View, error) {
+	if v := s.catalog.peek(s.slug); v != nil && v.Number == s.number && v != old {
+		return v, nil
+	}
+	now := s.opts.Clock()
+	s.mu.Lock()
+	due := s.reread.IsZero() || now.Sub(s.reread) >= rereadInterval
+	if due {
+		s.reread = now
+	}
+	s.mu.Unlock()
+	if due {
 		s.catalog.changed(s.number)
-		if _, err := s.catalog.get(ctx, s.slug); err != nil {
-			return nil, err
-		}
 	}
+	if _, err := s.catalog.get(ctx, s.slug); err != nil && sale.CodeOf(err) != sale.CodeSaleNotFound {
+		return nil, err
+	}
+	return s.view(ctx)
 }

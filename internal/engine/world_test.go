@@ -94,11 +94,11 @@ func inBubble(t *testing.T, test func(t *testing.T, s *shop), tune ...func(*engi
 	synctest.Test(t, func(t *testing.T) {
 		world := ledgertest.MemWorld(t)
 		w := &watched{Ledger: ledger.New(world.Store)}
-		opts := engine.Options{Clock: time.Now}
+		opts := engine.Options{Clock: time.Now, Alone: true}
 		for _, f := range tune {
 			f(&opts)
 		}
-		s := &shop{Engine: engine.New(w, opts), ledger: w, world: world, t: t}
+		s := &shop{Engine: engine.New(w, nil, opts), ledger: w, world: world, t: t}
 		test(t, s)
 		require.NoError(t, s.Close(t.Context()))
 		require.NoError(t, w.Close())
@@ -131,7 +131,7 @@ func (s *shop) open(stock, limit int64, change ...func(*sale.Sale)) sale.Sale {
 	require.NoError(s.t, err)
 	published, err := s.ChangeSale(s.t.Context(), draft.Slug, 0, sale.Change{Action: sale.ActionPublish})
 	require.NoError(s.t, err)
-	return published
+	return published.Sale
 }
 
 func (s *shop) try(user, key string, quantity int64) (engine.Decision, error) {

@@ -95,7 +95,7 @@ func adminDeleteSale(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.acted(ctx, sale.ActionDelete, &gone)
+	x.acted(ctx, sale.ActionDelete, &gone.Sale)
 	x.empty(http.StatusNoContent)
 	return nil
 }
@@ -208,8 +208,8 @@ func (x *exchange) change(ctx context.Context, version int64, c sale.Change) err
 	if err != nil {
 		return err
 	}
-	x.acted(ctx, c.Action, &s)
-	x.showSale(http.StatusOK, &s)
+	x.acted(ctx, c.Action, &s.Sale)
+	x.showSale(http.StatusOK, &s.Sale)
 	return nil
 }
 

@@ -166,13 +166,20 @@ func (x *exchange) ordersIn(ctx context.Context, v *engine.View, user string) ([
 }
 
 // tellTimes says in Server-Timing (ms) how long the stages took: gate is
-// everything before the engine, engine what it took without waiting and ledger.
+// everything before the engine, engine what it took without the others, stock and
+// ledger the calls, wait the line before them and the judge behind.
 func (x *exchange) tellTimes(gated time.Time, d *engine.Decision) {
 	b := appendStage(x.timing[:0], "gate;dur=", gated.Sub(x.begun))
-	b = appendStage(append(b, ", "...), "engine;dur=", max(0, time.Since(gated)-d.Queue-d.Ledger))
-	if d.Ledger > 0 {
-		b = appendStage(append(b, ", "...), "wait;dur=", d.Queue)
-		b = appendStage(append(b, ", "...), "ledger;dur=", d.Ledger)
+	t := &d.Times
+	b = appendStage(append(b, ", "...), "engine;dur=", max(0, time.Since(gated)-t.Queue-t.Stock-t.Ledger-t.Wait))
+	if t.Stock > 0 || t.Ledger > 0 {
+		b = appendStage(append(b, ", "...), "wait;dur=", t.Queue+t.Wait)
+	}
+	if t.Stock > 0 {
+		b = appendStage(append(b, ", "...), "stock;dur=", t.Stock)
+	}
+	if t.Ledger > 0 {
+		b = appendStage(append(b, ", "...), "ledger;dur=", t.Ledger)
 	}
 	x.timing = b
 	x.w.Header()["Server-Timing"] = []string{string(b)}

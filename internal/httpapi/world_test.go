@@ -105,7 +105,7 @@ func buildWorld(tb testing.TB, s settings) *world {
 	if s.engine.Refresh == 0 {
 		s.engine.Refresh, s.level = time.Millisecond, slog.LevelDebug
 	}
-	w.engine = engine.New(l, s.engine)
+	w.engine = engine.New(l, nil, s.engine)
 	w.feed = event.NewFeed(l, event.Options{})
 	feedCtx, stop := context.WithCancel(context.Background()) //nolint:usetesting // ends after the server
 	fed := make(chan struct{})

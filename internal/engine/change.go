@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+// CreateSale enters a draft.
+func (e *Engine) CreateSale(ctx context.Context, s sale.Sale) (sale.Sale, error) {
+	created, err := e.ledger.CreateSale(ctx, s)
+	return created, infrastructure(err)
+}
+
+// Changed is a sale after a change.
+type Changed struct {
+	sale.Sale
+	// Outstanding lists the lanes of the fast counter that have not confirmed the
+	// change in time, in order of index: there the old rules apply until the journal
+	// brings the new ones. Nil if all sell by it.
+	Outstanding []int
+}
+
+// ChangeSale applies one change; version 0 stands for any. When it returns, this
+// instance sells by the new rules, and so do all lanes but the outstanding ones.
+func (e *Engine) ChangeSale(ctx context.Context, slug string, version int64, c sale.Change) (Changed, error) {
+	changed, err := e.ledger.ChangeSale(ctx, slug, version, c)
+	if err != nil {
+		return Changed{}, infrastructure(err)
+	}
+	out := Changed{Sale: changed}
+	if e.counter != nil && c.Action != sale.ActionDelete {
+		out.Outstanding = e.syncAll(ctx, &View{Sale: changed})
+	}
+	return out, nil
+}
+
+// syncAll brings the rules of a fast sale to its lanes and returns those that have
+// not confirmed. A caller who leaves does not stop it.
+func (e *Engine) syncAll(ctx context.Context, v *View) []int {
+	if e.counter == nil || v.Path != sale.PathFast || len(v.Salts) == 0 {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	failed := make([]error, len(v.Salts))
+	var asked sync.WaitGroup
+	for i := range v.Salts {
+		asked.Go(func() {
+			own, cancel := context.WithTimeout(ctx, e.opts.CallTimeout)
+			defer cancel()
+			failed[i] = syncLane(own, e.counter, v, i)
+		})
+	}
+	asked.Wait()
+	var outstanding []int
+	for i, err := range failed {
+		e.opts.Observer.Mirrored(err)
+		if err != nil {
+			outstanding = append(outstanding, i)
+		}
+	}
+	e.sellsAgain(ctx, v)
+	return outstanding
+}
+
+// sync brings the rules of a sale as it is known to one lane.
+func (s *stand) sync(ctx context.Context, v *View, index int) error {
+	err := syncLane(ctx, s.counter, v, index)
+	s.opts.Observer.Mirrored(err)
+	return err
+}
+
+func syncLane(ctx context.Context, c stock.Counter, v *View, index int) error {
+	lanes := stock.LanesOf(&v.Sale)
+	rules := stock.RulesOf(&v.Sale)
+	for i := range rules.Stock {
+		rules.Stock[i] = stock.Share(rules.Stock[i], index, len(lanes))
+	}
+	_, err := c.Sync(ctx, lanes[index], v.Epoch, rules)
+	return err
+}
+
+// saleNow returns the sale with a number as the ledger has it now.
+func (e *Engine) saleNow(ctx context.Context, n sale.Number) (*View, error) {
+	found, err := e.ledger.SaleByNumber(ctx, n)
+	if err != nil {
+		return nil, infrastructure(err)
+	}
+	return &View{Sale: found}, nil
+}

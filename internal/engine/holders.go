@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// holders is who is known to have an order: more than there are, never fewer than
+// there were at the place at. memory's lock guards it.
+type holders struct {
+	users   map[uint64]struct{} // by sale.UserHash; nil until the first loading begins
+	loaded  bool
+	loading bool
+	at      stamp
+	version int64     // of the sale, as it was known when they were loaded
+	until   time.Time // what changed before does not count yet
+	again   time.Time // the next loading is not earlier
+	seen    stamp     // of the newest reply
+}
+
+// loadInterval keeps a sale whose units come and go from being loaded all the time.
+const loadInterval = time.Second
+
+// cover reports whether everybody who may hold units of a shelf that was seen
+// empty is among the holders.
+func (h *holders) cover(s *shelf, now time.Time) bool {
+	if !h.loaded {
+		return false
+	}
+	return h.at.generation == s.since.generation && h.at.seq >= s.since.seq || now.Before(h.until)
+}
+
+func (h *holders) add(users []uint64) {
+	if h.users == nil {
+		return // they will be found by the loading
+	}
+	for _, u := range users {
+		h.users[u] = struct{}{}
+	}
+}
+
+// begin reports whether the caller is to load the holders now.
+func (h *holders) begin(version int64, now time.Time) bool {
+	if h.loading || now.Before(h.again) {
+		return false
+	}
+	h.loading, h.again, h.version = true, now.Add(loadInterval), version
+	if h.users == nil {
+		h.users = make(map[uint64]struct{})
+	}
+	return true
+}
+
+// void makes what was loaded, or is being loaded, good for nothing.
+func (h *holders) void() {
+	h.loaded, h.loading, h.again, h.until = false, false, time.Time{}, time.Time{}
+	h.seen = stamp{}
+}
+
+// census is everybody who was found to hold something.
+type census struct {
+	epoch int64
+	users []uint64
+	at    stamp
+	until time.Time
+}
+
+// from returns the place up to which a loading that begins now will be complete,
+// as far as replies have told, and the place up to which the last one was; the
+// latter is zero if nothing is loaded.
+func (m *memory) from() (now, last stamp) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.holders.loaded {
+		last = m.holders.at
+	}
+	return m.holders.seen, last
+}
+
+// loaded ends a loading.
+func (m *memory) loaded(c *census, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := &m.holders
+	if err == nil {
+		h.add(c.users)
+	}
+	if c.epoch != m.epoch {
+		return // another loading may be under way
+	}
+	h.loading = false
+	if err != nil {
+		return
+	}
+	h.loaded, h.at, h.until = true, c.at, c.until
+}
+
+// stranger reports whether the user surely has no order in a sale of this version
+// that nobody could buy in since the holders were loaded, and whether the caller
+// must load them.
+func (m *memory) stranger(v *View, user string, now time.Time) (known, load bool) {
+	hash := sale.UserHash(user)
+	m.mu.RLock()
+	good := m.holders.loaded && m.epoch == v.Epoch && (m.alone || m.holders.version == v.Version)
+	_, holds := m.holders.users[hash]
+	m.mu.RUnlock()
+	if good {
+		return !holds, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.enter(v.Epoch)
+	return false, m.epoch == v.Epoch && m.holders.begin(v.Version, now)
+}
+
+// forget lets the holders go, once the sale is over and every attempt is a
+// look-up anyway.
+func (m *memory) forget() {
+	m.mu.RLock()
+	idle := m.holders.loaded && !m.holders.loading
+	m.mu.RUnlock()
+	if !idle {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.holders.loaded && !m.holders.loading {
+		m.holders.void()
+		m.holders.users = nil
+	}
+}
