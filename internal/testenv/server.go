@@ -48,6 +48,13 @@ func Serve(tb testing.TB, args ...string) *Server {
 // ServeIn does the same in a given data folder.
 func ServeIn(tb testing.TB, dir string, args ...string) *Server {
 	tb.Helper()
+	s := newServer(tb, dir, args)
+	s.Start()
+	return s
+}
+
+func newServer(tb testing.TB, dir string, args []string) *Server {
+	tb.Helper()
 	s := &Server{tb: tb, Dir: dir, args: args, log: &tail{}}
 	tb.Cleanup(func() {
 		s.Kill()
@@ -55,7 +62,6 @@ func ServeIn(tb testing.TB, dir string, args ...string) *Server {
 			tb.Logf("server log:\n%s", s.log)
 		}
 	})
-	s.Start()
 	return s
 }
 
@@ -113,12 +119,21 @@ func (s *Server) waitReady() {
 func (s *Server) readAddresses() bool {
 	api, err := os.ReadFile(filepath.Join(s.Dir, "api.addr"))
 	ops, opsErr := os.ReadFile(filepath.Join(s.Dir, "ops.addr"))
-	if err != nil || opsErr != nil {
+	if opsErr != nil || err != nil && s.isGate() {
 		return false
 	}
-	s.URL = "http://" + strings.TrimSpace(string(api))
+	s.URL = ""
+	if err == nil {
+		s.URL = "http://" + strings.TrimSpace(string(api))
+	}
 	s.OpsURL = "http://" + strings.TrimSpace(string(ops))
 	return true
+}
+
+// isGate reports whether the server has an API.
+func (s *Server) isGate() bool {
+	i := slices.Index(s.args, "--roles")
+	return i < 0 || strings.Contains(s.args[i+1], "gate")
 }
 
 func (s *Server) ready() bool {
