@@ -87,8 +87,8 @@ type Letters interface {
 	CloseLetter(ctx context.Context, id LetterID, s LetterState) (Letter, error)
 }
 
-// LetterID names a dead letter. It is derived from the place of the slip.
-type LetterID [16]byte
+// LetterID names a dead letter.
+type LetterID = sale.LetterID
 
 // LetterState is what became of a dead letter.
 type LetterState string

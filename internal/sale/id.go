@@ -140,6 +140,30 @@ func ParseRefundID(text string) (RefundID, error) {
 	return RefundID(id), nil
 }
 
+// LetterID names a dead letter: a slip that could not be judged. It is derived
+// from the place of the slip, so one slip has at most one letter. The zero value is
+// no letter.
+type LetterID [16]byte
+
+const letterPrefix = "dlq_"
+
+// IsZero reports whether id is the zero value.
+func (id LetterID) IsZero() bool { return id == LetterID{} }
+
+// String returns "dlq_" and 26 lower-case base32 characters.
+func (id LetterID) String() string { return letterPrefix + encodeID(id) }
+
+// ParseLetterID reads the text form of a dead letter's id. Exactly one text stands
+// for each id; any other is refused with CodeLetterNotFound.
+func ParseLetterID(text string) (LetterID, error) {
+	raw, ok := strings.CutPrefix(text, letterPrefix)
+	id, valid := decodeID(raw)
+	if !ok || !valid || LetterID(id).IsZero() {
+		return LetterID{}, LetterNotFound()
+	}
+	return LetterID(id), nil
+}
+
 // EventID names one committed transition: the sale's number and the number of
 // the journal row. Delivered more than once, it is the same event.
 func EventID(n Number, seq uint64) string {

@@ -250,6 +250,36 @@ func FuzzParseRefundID(f *testing.F) {
 	})
 }
 
+func TestLetterID(t *testing.T) {
+	t.Parallel()
+	id := LetterID{0: 0xff, 15: 0x03}
+	require.Equal(t, "dlq_74aaaaaaaaaaaaaaaaaaaaaaam", id.String())
+	back, err := ParseLetterID(id.String())
+	require.NoError(t, err)
+	require.Equal(t, id, back)
+	for _, text := range []string{
+		"", "dlq_", "ord_" + id.String()[4:], strings.ToUpper(id.String()), id.String() + "a", id.String()[:29] + "n", "dlq_" + strings.Repeat("a", 26),
+	} {
+		_, err := ParseLetterID(text)
+		require.Equal(t, LetterNotFound(), err, "%q", text)
+	}
+}
+
+func FuzzParseLetterID(f *testing.F) {
+	f.Add(LetterID{1, 2, 3}.String())
+	f.Add("dlq_" + strings.Repeat("7", 26))
+	f.Fuzz(func(t *testing.T, text string) {
+		id, err := ParseLetterID(text)
+		if err != nil {
+			require.Equal(t, CodeLetterNotFound, CodeOf(err))
+			require.True(t, id.IsZero())
+			return
+		}
+		require.False(t, id.IsZero())
+		require.Equal(t, text, id.String())
+	})
+}
+
 func TestEventID(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "evt_aaaaabyaaaaaaaaaaaaaaaaaae", EventID(7, 1))
