@@ -38,6 +38,9 @@ type cluster struct {
 	settings  []string
 	attr      *syscall.SysProcAttr
 
+	original    sync.Once // see PostgresLike
+	originalErr error
+
 	mu    sync.Mutex
 	port  int
 	keep  io.WriteCloser // input of the keeper; nil while nothing runs

@@ -41,6 +41,28 @@ func Postgres(tb testing.TB) *PostgresServer {
 	return c.fresh(tb)
 }
 
+// PostgresLike does the same with a copy of a database that the first call of this
+// process has prepared, which is quicker than to prepare each one. prepare gets the
+// URL of the original.
+func PostgresLike(tb testing.TB, prepare func(address string) error) *PostgresServer {
+	tb.Helper()
+	c, err := shared()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	const original = "original"
+	c.original.Do(func() {
+		c.originalErr = c.exec(context.Background(), "CREATE DATABASE "+original) //nolint:usetesting // for every test of the process
+		if c.originalErr == nil {
+			c.originalErr = prepare(c.url(original))
+		}
+	})
+	if c.originalErr != nil {
+		tb.Fatalf("prepare a database: %v", c.originalErr)
+	}
+	return c.copied(tb, original)
+}
+
 // OwnPostgres returns a database on a server of its own, which the test may kill
 // and start again. Each setting is one of postgresql.conf, such as "fsync=on".
 func OwnPostgres(tb testing.TB, settings ...string) *PostgresServer {
@@ -116,11 +138,17 @@ func (s *PostgresServer) mustOwn() {
 //nolint:gochecknoglobals // names are unique within the shared server
 var databases atomic.Int64
 
-// fresh makes a database and drops it at the end of the test.
+// fresh makes an empty database and drops it at the end of the test.
 func (c *cluster) fresh(tb testing.TB) *PostgresServer {
 	tb.Helper()
+	return c.copied(tb, "template1")
+}
+
+// copied does the same with a copy of a database.
+func (c *cluster) copied(tb testing.TB, original string) *PostgresServer {
+	tb.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
-	if err := c.exec(tb.Context(), "CREATE DATABASE "+name); err != nil {
+	if err := c.exec(tb.Context(), "CREATE DATABASE "+name+" TEMPLATE "+original); err != nil {
 		tb.Fatalf("create a database: %v\n%s", err, c.log())
 	}
 	tb.Cleanup(func() {

@@ -1,6 +1,7 @@
 package pgledger_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -59,7 +60,10 @@ type plan struct {
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	return worldAt(testenv.Postgres(tb).URL)
+	return worldAt(testenv.PostgresLike(tb, func(url string) error {
+		_, err := pgledger.Migrate(context.Background(), url) //nolint:usetesting // for all tests of the process
+		return err
+	}).URL)
 }
 
 func worldAt(url string) *world {

@@ -103,21 +103,7 @@ func every[T any](ctx context.Context, s source, q question[T], fn func(T) error
 		var last *T
 		for {
 			var page []T
-			var damage error
-			// What comes before an unreadable row is still handed out.
-			err := r.query(ctx, q.name, append(q.args(last), pageRows), func(row *row) error {
-				if damage != nil {
-					return nil
-				}
-				v, err := q.decode(row)
-				if err != nil {
-					damage = err
-					return nil
-				}
-				page = append(page, v)
-				return nil
-			})
-			if err != nil {
+			if err := r.query(ctx, q.name, append(q.args(last), pageRows), all(&page, q.decode)); err != nil {
 				return err
 			}
 			for i := range page {
@@ -125,8 +111,8 @@ func every[T any](ctx context.Context, s source, q question[T], fn func(T) error
 					return err
 				}
 			}
-			if damage != nil || len(page) < pageRows {
-				return damage
+			if len(page) < pageRows {
+				return nil
 			}
 			last = &page[len(page)-1]
 		}

@@ -90,7 +90,7 @@ func (s *Store) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 }
 
 func (s *Store) update(ctx context.Context, fn func(ledger.Tx) error) (again bool, err error) {
-	if err := s.takeTurn(ctx); err != nil {
+	if err = s.takeTurn(ctx); err != nil {
 		return false, err
 	}
 	defer func() { <-s.turns }()

@@ -51,11 +51,11 @@ func (t *tx) begin(ctx context.Context) error {
 // timed runs steps and then looks at the clock.
 func (t *tx) timed(ctx context.Context, steps ...step) error {
 	if t.store.opts.Clock != nil {
-		err := t.session.run(ctx, steps...)
+		err := t.run(ctx, steps...)
 		t.now = t.store.clock()
 		return err
 	}
-	return t.session.run(ctx, append(steps, step{name: "clock", want: 1, each: func(row *row) error {
+	return t.run(ctx, append(steps, step{name: "clock", want: 1, each: func(row *row) error {
 		t.now = row.time()
 		return row.done()
 	}})...)
@@ -96,11 +96,11 @@ func (t *tx) lock(ctx context.Context, lock, read step) (locked sale.Number, rec
 	}
 	var found sales
 	read.each = found.add
-	run := t.session.run
+	run := t.run
 	if !t.settled {
 		run = t.timed
 	}
-	if err := run(ctx, lock, read); err != nil {
+	if err = run(ctx, lock, read); err != nil {
 		return 0, ledger.Record{}, err
 	}
 	t.settled = true
@@ -124,7 +124,7 @@ func (t *tx) InsertSale(ctx context.Context, r ledger.Record) (sale.Number, erro
 	args := append([]any{r.Slug, r.Key[:]}, standing(&r.Sale)...)
 	args = append(args, ledger.Millis(r.CreatedAt), ledger.Millis(r.UpdatedAt), int64(r.Seq), r.Head[:]) //nolint:gosec // a journal does not reach 2^63 rows
 	var n sale.Number
-	err := t.session.run(ctx, inOrder(saleNumbers), step{name: "sale_insert", args: args, want: anyRows, each: func(row *row) error {
+	err := t.run(ctx, inOrder(saleNumbers), step{name: "sale_insert", args: args, want: anyRows, each: func(row *row) error {
 		n = sale.Number(row.int()) //nolint:gosec // the table holds it in range
 		return row.done()
 	}})
@@ -141,7 +141,7 @@ func (t *tx) InsertSale(ctx context.Context, r ledger.Record) (sale.Number, erro
 		Number: r.Terms, Currency: r.Currency, Hold: r.Hold,
 		Prices: column(r.Items, func(it *sale.Item) int64 { return it.Price }),
 	}
-	return n, t.session.run(ctx, append([]step{insertItems(n, r.Items)}, insertTerms(n, &terms)...)...)
+	return n, t.run(ctx, append([]step{insertItems(n, r.Items)}, insertTerms(n, &terms)...)...)
 }
 
 // standing gives title, window, limits, hold, currency, preferred path, state,
@@ -163,7 +163,7 @@ func (t *tx) PutAPIKey(ctx context.Context, k ledger.APIKey) error {
 	if err != nil {
 		return err
 	}
-	return t.session.run(ctx, step{name: "key_put", want: 1, args: []any{
+	return t.run(ctx, step{name: "key_put", want: 1, args: []any{
 		k.ID, k.Hash[:], string(scopes), k.Label, ledger.Millis(k.CreatedAt), ledger.Millis(k.RevokedAt),
 	}})
 }
@@ -174,7 +174,7 @@ func (t *tx) RevokeAPIKey(ctx context.Context, id string, at time.Time) error {
 		return keyNotFound()
 	}
 	found := false
-	err := t.session.run(ctx, step{name: "key_revoke", want: anyRows, args: []any{id, ledger.Millis(at)}, each: func(*row) error {
+	err := t.run(ctx, step{name: "key_revoke", want: anyRows, args: []any{id, ledger.Millis(at)}, each: func(*row) error {
 		found = true
 		return nil
 	}})

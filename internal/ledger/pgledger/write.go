@@ -28,7 +28,7 @@ func (t *tx) Write(ctx context.Context, c *ledger.Changes) error {
 		return err
 	}
 	steps := slices.Concat(journal, orders, writeSold(c), writeHolders(c), writePayments(c), writeRefunds(c), letters, writeSale(c))
-	if err := t.session.run(ctx, steps...); err != nil {
+	if err := t.run(ctx, steps...); err != nil {
 		return err
 	}
 	t.tell(ledger.Span{Sale: c.Sale, From: c.FromSeq, To: c.Seq})
@@ -72,6 +72,15 @@ func runs[T any, K comparable](rows []T, key func(*T) K) [][]T {
 	return out
 }
 
+// each makes the steps of every stretch, in order.
+func each[T any](runs [][]T, write func([]T) []step) []step {
+	out := make([]step, 0, 2*len(runs))
+	for _, run := range runs {
+		out = append(out, write(run)...)
+	}
+	return out
+}
+
 // writeJournal moves the end of the journal on, if it is where the writer
 // believes, and appends the rows that lead there.
 func writeJournal(c *ledger.Changes) ([]step, error) {
@@ -84,11 +93,11 @@ func writeJournal(c *ledger.Changes) ([]step, error) {
 	if c.Seq != c.FromSeq+uint64(n) || n > 0 && c.Entries[n-1].Hash != c.Head {
 		return nil, refused("%d rows after %d do not lead to the journal's new end", n, c.FromSeq)
 	}
-	steps := []step{{name: "sale_advance", want: 1, args: []any{int64(c.Sale), int64(c.FromSeq), int64(c.Seq), c.Head[:]}}} //nolint:gosec // a journal does not reach 2^63 rows
+	advance := step{name: "sale_advance", want: 1, args: []any{int64(c.Sale), int64(c.FromSeq), int64(c.Seq), c.Head[:]}} //nolint:gosec // a journal does not reach 2^63 rows
 	if n == 0 {
-		return steps, nil
+		return []step{advance}, nil
 	}
-	return append(steps, step{name: "journal_append", want: int64(n), args: []any{
+	return []step{advance, {name: "journal_append", want: int64(n), args: []any{
 		int64(c.Sale),
 		column(c.Entries, func(e *ledger.Entry) int64 { return int64(e.Seq) }), //nolint:gosec // as above
 		column(c.Entries, func(e *ledger.Entry) int64 { return ledger.Millis(e.At) }),
@@ -96,7 +105,7 @@ func writeJournal(c *ledger.Changes) ([]step, error) {
 		column(c.Entries, func(e *ledger.Entry) [16]byte { return e.Order }),
 		column(c.Entries, func(e *ledger.Entry) []byte { return e.Body }),
 		column(c.Entries, func(e *ledger.Entry) []byte { return e.Hash[:] }),
-	}}), nil
+	}}}, nil
 }
 
 func writeOrders(c *ledger.Changes) ([]step, error) {
@@ -177,21 +186,20 @@ func writeSold(c *ledger.Changes) []step {
 }
 
 func writeHolders(c *ledger.Changes) []step {
-	var steps []step
-	for _, run := range runs(c.Holders, func(h *ledger.Holder) string { return h.User }) {
+	type holder = ledger.Holder
+	return each(runs(c.Holders, func(h *holder) string { return h.User }), func(run []holder) []step {
 		run = slices.Clone(run)
-		slices.SortFunc(run, func(a, b ledger.Holder) int { return strings.Compare(a.User, b.User) }) // the lock order
-		steps = append(steps, step{name: "holders_put", want: int64(len(run)), args: []any{
+		slices.SortFunc(run, func(a, b holder) int { return strings.Compare(a.User, b.User) }) // the lock order
+		return []step{{name: "holders_put", want: int64(len(run)), args: []any{
 			int64(c.Sale),
-			column(run, func(h *ledger.Holder) string { return h.User }),
-			column(run, func(h *ledger.Holder) int64 { return h.Live }),
-			column(run, func(h *ledger.Holder) int64 { return h.Refunded }),
-			column(run, func(h *ledger.Holder) int64 { return h.Unpaid }),
-			column(run, func(h *ledger.Holder) int64 { return h.Cap }),
-			column(run, func(h *ledger.Holder) int64 { return ledger.Millis(h.CoolUntil) }),
-		}})
-	}
-	return steps
+			column(run, func(h *holder) string { return h.User }),
+			column(run, func(h *holder) int64 { return h.Live }),
+			column(run, func(h *holder) int64 { return h.Refunded }),
+			column(run, func(h *holder) int64 { return h.Unpaid }),
+			column(run, func(h *holder) int64 { return h.Cap }),
+			column(run, func(h *holder) int64 { return ledger.Millis(h.CoolUntil) }),
+		}}}
+	})
 }
 
 // writeSale enters new terms and replaces the rules of the sale.

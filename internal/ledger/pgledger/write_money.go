@@ -10,11 +10,10 @@ import (
 
 func writePayments(c *ledger.Changes) []step {
 	type payment = ledger.PaymentRow
-	var steps []step
-	for _, run := range runs(c.Payments, func(p *payment) string { return p.ID }) {
+	return each(runs(c.Payments, func(p *payment) string { return p.ID }), func(run []payment) []step {
 		run = slices.Clone(run)
 		slices.SortFunc(run, func(a, b payment) int { return strings.Compare(a.ID, b.ID) }) // payments are nobody's: the lock order
-		steps = append(steps, step{name: "payments_put", want: int64(len(run)), args: []any{
+		return []step{{name: "payments_put", want: int64(len(run)), args: []any{
 			column(run, func(p *payment) string { return p.ID }),
 			column(run, func(p *payment) [16]byte { return p.Order }),
 			column(run, func(p *payment) string { return string(p.Status) }),
@@ -23,15 +22,13 @@ func writePayments(c *ledger.Changes) []step {
 			column(run, func(p *payment) string { return string(p.Outcome) }),
 			column(run, func(p *payment) [16]byte { return p.PaidOrder }),
 			column(run, func(p *payment) int64 { return ledger.Millis(p.At) }),
-		}})
-	}
-	return steps
+		}}}
+	})
 }
 
 func writeRefunds(c *ledger.Changes) []step {
-	var steps []step
-	for _, run := range runs(c.Refunds, func(r *sale.Refund) sale.RefundID { return r.ID }) {
-		steps = append(steps, inOrder(refundPlaces), step{name: "refunds_put", want: int64(len(run)), args: []any{
+	return each(runs(c.Refunds, func(r *sale.Refund) sale.RefundID { return r.ID }), func(run []sale.Refund) []step {
+		return []step{inOrder(refundPlaces), {name: "refunds_put", want: int64(len(run)), args: []any{
 			column(run, func(r *sale.Refund) [16]byte { return r.ID }),
 			column(run, func(r *sale.Refund) string { return r.PaymentID }),
 			column(run, func(r *sale.Refund) [16]byte { return r.Order }),
@@ -41,9 +38,8 @@ func writeRefunds(c *ledger.Changes) []step {
 			column(run, func(r *sale.Refund) string { return string(r.State) }),
 			column(run, func(r *sale.Refund) int64 { return ledger.Millis(r.CreatedAt) }),
 			column(run, func(r *sale.Refund) int64 { return ledger.Millis(r.DoneAt) }),
-		}})
-	}
-	return steps
+		}}}
+	})
 }
 
 // letterRow is a dead letter with what an authentic slip was about, or with zeros.
@@ -68,9 +64,8 @@ func writeLetters(c *ledger.Changes) ([]step, error) {
 			rows[i].slip = *rows[i].about.Slip
 		}
 	}
-	var steps []step
-	for _, run := range runs(rows, func(l *letterRow) ledger.LetterID { return l.ID }) {
-		steps = append(steps, inOrder(letterPlaces), step{name: "letters_put", want: int64(len(run)), args: []any{
+	return each(runs(rows, func(l *letterRow) ledger.LetterID { return l.ID }), func(run []letterRow) []step {
+		return []step{inOrder(letterPlaces), {name: "letters_put", want: int64(len(run)), args: []any{
 			column(run, func(l *letterRow) [16]byte { return l.ID }),
 			int64(c.Sale),
 			column(run, func(l *letterRow) []byte { return []byte(l.Place) }),
@@ -87,7 +82,6 @@ func writeLetters(c *ledger.Changes) ([]step, error) {
 			column(run, func(l *letterRow) string { return string(l.State) }),
 			column(run, func(l *letterRow) int64 { return ledger.Millis(l.ParkedAt) }),
 			column(run, func(l *letterRow) int64 { return ledger.Millis(l.ClosedAt) }),
-		}})
-	}
-	return steps, nil
+		}}}
+	}), nil
 }
