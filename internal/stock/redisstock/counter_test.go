@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
@@ -166,4 +167,17 @@ func live(tb testing.TB, c *redisstock.Counter, l stock.Lane, units int64) {
 		Left: []int64{units}, MaxQueued: 1 << 40,
 	}))
 	require.NoError(tb, c.Unfreeze(ctx, l, 1))
+}
+
+// TestAgreesWithMem makes random calls to Redis and to the plain counter in
+// memory, and wants the same answers.
+func TestAgreesWithMem(t *testing.T) {
+	t.Parallel()
+	server := testenv.Redis(t, "appendonly no")
+	c := open(t, dial(t, server.Addr))
+	var sales sales
+	rapid.Check(t, func(rt *rapid.T) {
+		l := sales.lane()
+		stocktest.Agree(rt, stocktest.World{Counter: c, Lane: l}, stocktest.World{Counter: stocktest.NewMem(time.Now), Lane: l})
+	})
 }

@@ -96,7 +96,10 @@ func readReply(c *stock.Call, state stock.State, out []rueidis.RedisMessage) (st
 	}
 	r.Seq, r.Generation = uint64(head[replySeq]), uint64(head[replyGeneration]) //nolint:gosec // never negative
 	r.Version, r.At = head[replyVersion], time.UnixMilli(head[replyNow]).UTC()
-	left := make([]int64, len(out)-replyLeft)
+	var left []int64 // nil where nothing was ever set
+	if items := len(out) - replyLeft; items > 0 {
+		left = make([]int64, items)
+	}
 	for i := range left {
 		if left[i], err = out[replyLeft+i].AsInt64(); err != nil {
 			return r, err

@@ -36,7 +36,7 @@ func (m *Mem) Freeze(ctx context.Context, l stock.Lane, token int64) (stock.Stan
 // held returns the lane while it is frozen by the token.
 func (m *Mem) held(l stock.Lane, token int64) (*memLane, error) {
 	x := m.lane(l)
-	if x.meta == nil || x.meta.frozenBy != token {
+	if x.meta == nil || x.meta.frozenBy == 0 || x.meta.frozenBy != token {
 		return nil, stock.ErrFrozen
 	}
 	return x, nil
@@ -107,13 +107,13 @@ func (m *Mem) Unfreeze(ctx context.Context, l stock.Lane, token int64) error {
 			return stock.ErrCold
 		case x.meta.frozenBy == 0 && x.meta.epoch == token:
 			return nil
-		case x.meta.frozenBy != token:
+		case x.meta.frozenBy == 0 || x.meta.frozenBy != token:
 			return stock.ErrFrozen
 		case !x.meta.ready:
 			return stock.ErrCold
 		}
 		delete(x.buyers, x.meta.epoch)
-		x.meta.epoch, x.meta.frozenBy = token, 0
+		x.meta.epoch, x.meta.frozenBy, x.meta.ready = token, 0, false
 		x.meta.seq++
 		x.meta.generation++
 		return nil
@@ -127,7 +127,7 @@ func (m *Mem) Clear(ctx context.Context, l stock.Lane, token int64) error {
 		switch {
 		case x.meta == nil:
 			return nil
-		case x.meta.frozenBy != token:
+		case x.meta.frozenBy == 0 || x.meta.frozenBy != token:
 			return stock.ErrFrozen
 		case len(x.tray.entries) > 0:
 			return stock.ErrTray
