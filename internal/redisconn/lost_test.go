@@ -2,6 +2,7 @@ package redisconn_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 )
 
 func incr() *redisconn.Script {
-	return redisconn.NewScript("incr", "return redis.call('INCR', KEYS[1])", redisconn.ScriptOptions{Timeout: 10 * time.Second})
+	return redisconn.NewScript("incr", "return redis.call('INCR', KEYS[1])", redisconn.ScriptOptions{Timeout: patience})
 }
 
 func TestLostReplyIsExecutedOnceAndNotRepeated(t *testing.T) {
@@ -101,34 +102,40 @@ func TestTimeoutAndCancel(t *testing.T) {
 func TestImpatientCallerDisturbsNobody(t *testing.T) {
 	t.Parallel()
 	s := plain(t)
-	client, p := through(t, s)
-	require.NoError(t, call(t, client, "SET", "{k}n", "0"))
+	p := testenv.NewProxy(t, s.Addr)
+	client := open(t, redisconn.Options{URL: "redis://" + p.Addr, CallTimeout: time.Minute})
+	require.Eventually(t, func() bool { // calls choose one of two connections
+		return call(t, client, "SET", "impatient", "0") == nil && p.Links() == 2
+	}, patience, time.Millisecond)
 	held := p.Hold(testenv.Replies)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	impatient, patient := make(chan error, 1), make(chan error, 1)
-	go func() {
-		impatient <- client.Do(ctx, client.B().Incr().Key("{k}n").Build()).Error()
-	}()
+	impatient, patient := make(chan error, 1), make(chan error, 8)
+	go func() { impatient <- client.Do(ctx, client.B().Incr().Key("impatient").Build()).Error() }()
 	happens(t, held)
-	forwarded := p.Forwarded("INCRBY")
-	go func() { patient <- call(t, client, "INCRBY", "{k}n", "1") }()
-	select { // with a connection of its own for the first call, this one is never sent
-	case <-forwarded:
-	case err := <-patient:
-		t.Fatalf("the second call ended with the first: %v", err)
+	for i := range cap(patient) {
+		key := "patient" + strconv.Itoa(i)
+		forwarded := p.Forwarded(key)
+		go func() { patient <- call(t, client, "INCR", key) }()
+		select { // with a connection of its own for the first call, some are never sent
+		case <-forwarded:
+		case err := <-patient:
+			t.Fatalf("a call ended with the first one: %v", err)
+		}
 	}
 	require.ErrorIs(t, <-impatient, context.DeadlineExceeded)
 	p.Pass()
-	require.NoError(t, <-patient)
-	require.Equal(t, "2", s.Must("GET", "{k}n"))
+	for range cap(patient) {
+		require.NoError(t, <-patient)
+	}
+	require.Equal(t, "1", s.Must("GET", "impatient"))
 }
 
 // A server that hangs with open connections is given up, and used again later.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	s := plain(t)
-	client := open(t, redisconn.Options{URL: s.URL})
+	client := open(t, redisconn.Options{URL: s.URL, CallTimeout: 2 * time.Second})
 	require.NoError(t, call(t, client, "SET", "k", "v"))
 	s.Pause()
 	err := call(t, client, "SET", "k", "w")

@@ -52,7 +52,7 @@ func TestOpenWithAccounts(t *testing.T) {
 		require.NoError(t, call(t, client, "SET", "k", "v"))
 	}
 	for _, account := range []string{"", ":hunter2@", "door:hunter2@", "nobody:hunter2@"} {
-		_, err := redisconn.Open(t.Context(), redisconn.Options{URL: "redis://" + account + s.Addr})
+		_, err := redisconn.Open(t.Context(), redisconn.Options{URL: "redis://" + account + s.Addr, CallTimeout: patience})
 		require.Equal(t, sale.CodeUnavailable, coded(t, err))
 		require.ErrorContains(t, err, "refuses the account", account)
 		require.Equal(t, redisconn.Denied, redisconn.ReasonOf(err))
@@ -71,6 +71,7 @@ func TestOpenRefusesMistakes(t *testing.T) {
 		"CA missing": {URL: "rediss://" + s.Addr, CAFile: empty + ".not"},
 		"CA empty":   {URL: "rediss://" + s.Addr, CAFile: empty},
 	} {
+		o.CallTimeout = patience
 		_, err := redisconn.Open(t.Context(), o)
 		require.Equal(t, sale.CodeInvalid, coded(t, err), name)
 	}
@@ -102,7 +103,7 @@ func TestOpenGivesUpWithItsContext(t *testing.T) {
 	require.Equal(t, sale.CodeUnavailable, coded(t, err))
 	require.ErrorIs(t, err, context.Canceled)
 	p.Pass()
-	require.Eventually(t, func() bool { return p.Links() == 0 }, 20*time.Second, 5*time.Millisecond, "what came of it later is closed")
+	require.Eventually(t, func() bool { return p.Links() == 0 }, patience, 5*time.Millisecond, "what came of it later is closed")
 }
 
 func TestTLS(t *testing.T) {
@@ -120,7 +121,7 @@ func TestTLS(t *testing.T) {
 	client := open(t, redisconn.Options{URL: url, CAFile: cert})
 	require.NoError(t, call(t, client, "SET", "k", "v"))
 
-	_, err = redisconn.Open(t.Context(), redisconn.Options{URL: url})
+	_, err = redisconn.Open(t.Context(), redisconn.Options{URL: url, CallTimeout: patience})
 	require.Equal(t, sale.CodeUnavailable, coded(t, err), "nobody vouches for it")
 	require.ErrorIs(t, err, redisconn.ErrNotExecuted)
 	require.ErrorContains(t, err, "certificate")

@@ -12,9 +12,15 @@ import (
 	"github.com/doorbuster/doorbuster/internal/testenv"
 )
 
-// open connects as the product does.
+// patience is more than a busy machine needs.
+const patience = 20 * time.Second
+
+// open connects as the product does, but with more patience.
 func open(t *testing.T, o redisconn.Options) rueidis.Client {
 	t.Helper()
+	if o.CallTimeout == 0 {
+		o.CallTimeout = patience
+	}
 	client, err := redisconn.Open(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
@@ -24,7 +30,7 @@ func open(t *testing.T, o redisconn.Options) rueidis.Client {
 // call sends one command and names the trouble with it.
 func call(t *testing.T, client rueidis.Client, words ...string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := client.B().Arbitrary(words[0])
 	if len(words) > 1 {
@@ -40,7 +46,7 @@ func call(t *testing.T, client rueidis.Client, words ...string) error {
 // by itself, some time later.
 func eventually(t *testing.T, client rueidis.Client, words ...string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return call(t, client, words...) == nil }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return call(t, client, words...) == nil }, patience, 20*time.Millisecond)
 }
 
 // plain starts a server that writes nothing to the disk.
@@ -58,7 +64,7 @@ func through(t *testing.T, s *testenv.RedisServer) (rueidis.Client, *testenv.Pro
 
 func happens(t *testing.T, what <-chan struct{}) {
 	t.Helper()
-	limit := time.NewTimer(20 * time.Second)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	select {
 	case <-what:

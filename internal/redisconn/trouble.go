@@ -3,6 +3,7 @@ package redisconn
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -97,7 +98,8 @@ func Trouble(call string, err error) error {
 	return e
 }
 
-// ofReply reads the code that begins an error of the server.
+// ofReply reads the code that begins an error of the server. The client has taken
+// away a code of ERR, which says nothing.
 func ofReply(text string) (reason Reason, notExecuted bool) {
 	code, _, _ := strings.Cut(text, " ")
 	switch code {
@@ -132,16 +134,16 @@ func ofConnection(err error) (reason Reason, notExecuted bool) {
 	if _, ok := errors.AsType[*dialError](err); ok {
 		return Unreachable, true
 	}
-	timeout, isNet := errors.AsType[net.Error](err)
+	failure, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, rueidis.ErrNoSlot), errors.Is(err, rueidis.ErrNoAddr):
 		return Unreachable, true // nobody to send it to is known
 	case errors.Is(err, context.Canceled):
 		return Cancelled, false
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isNet && timeout.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isNet && failure.Timeout():
 		return Timeout, false
-	case rueidis.IsParseErr(err):
-		return Failed, false
+	case isNet, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, rueidis.ErrClosing):
+		return Lost, false
 	}
-	return Lost, false
+	return Failed, false // such as an answer in another form than expected
 }

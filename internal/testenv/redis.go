@@ -133,6 +133,15 @@ func (s *RedisServer) Begin() {
 	s.proc = proc
 }
 
+// AwaitListening waits after Begin until the server accepts connections. It may
+// still be loading.
+func (s *RedisServer) AwaitListening() {
+	s.tb.Helper()
+	if !s.listens() {
+		s.tb.Fatalf("redis-server does not get its port:\n%s", s.log)
+	}
+}
+
 // listens waits until the server accepts connections; it is false when the
 // server has ended because somebody else has its port.
 func (s *RedisServer) listens() bool {
@@ -231,8 +240,9 @@ func (s *RedisServer) signal(sig syscall.Signal) {
 func (s *RedisServer) Log() string { return s.log.String() }
 
 // Client returns a plain client of the server for the test's own looks. It lives
-// as long as this run of the server: after Start ask for another. Its calls are
-// not repeated; its answers have the simple forms of RESP2.
+// as long as this run of the server: after Start ask for another. Reads are
+// repeated when a connection is lost, as in a fail-over, and nothing else. Its
+// answers have the simple forms of RESP2.
 func (s *RedisServer) Client() rueidis.Client {
 	s.tb.Helper()
 	client, err := s.connect()
@@ -249,7 +259,7 @@ func (s *RedisServer) connect() (rueidis.Client, error) {
 		return s.client, nil
 	}
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{s.Addr}, ForceSingleClient: true, DisableCache: true, DisableRetry: true, AlwaysRESP2: true,
+		InitAddress: []string{s.Addr}, ForceSingleClient: true, DisableCache: true, AlwaysRESP2: true,
 		ReadBufferEachConn: clientBuffer, WriteBufferEachConn: clientBuffer, ConnWriteTimeout: readyIn,
 	})
 	if err == nil {
@@ -267,7 +277,24 @@ func (s *RedisServer) Do(ctx context.Context, words ...string) rueidis.RedisResu
 	if err != nil {
 		return rueidis.NewErrorResult(err)
 	}
+	if reads(words) {
+		return client.Do(ctx, client.B().Arbitrary(words...).ReadOnly())
+	}
 	return client.Do(ctx, client.B().Arbitrary(words...).Build())
+}
+
+// reads reports whether a command may be repeated after a lost connection: the
+// server ends those of its clients when its role changes.
+func reads(words []string) bool {
+	switch strings.ToUpper(strings.Join(words[:min(2, len(words))], " ")) {
+	case "CLUSTER INFO", "SENTINEL MASTER", "SENTINEL GET-MASTER-ADDR-BY-NAME":
+		return true
+	}
+	switch strings.ToUpper(words[0]) {
+	case "PING", "INFO", "GET", "STRLEN", "EXISTS", "TYPE", "TTL", "HGET", "HGETALL", "HLEN", "XLEN", "XRANGE", "XPENDING", "XINFO", "DBSIZE":
+		return true
+	}
+	return false
 }
 
 // Must does the same and fails the test on an error. The answer is in text; an
