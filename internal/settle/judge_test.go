@@ -250,7 +250,7 @@ func TestSlowWorkerChangesNothing(t *testing.T) {
 		o.CallTimeout = time.Hour
 		slow := hire(t, l, f.counter, o)
 		t.Cleanup(once)
-		f.pass(100 * time.Millisecond)
+		f.pass(500 * time.Millisecond) // its next look comes before the other's
 		quick := hire(t, f, f.counter, options("quick", &witness{}))
 		f.pass(7 * time.Second)
 		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 10}, f.states(t, who...))

@@ -209,7 +209,8 @@ func TestReplayedLetterSellsAUnitThatIsThere(t *testing.T) {
 		f.pass(time.Second)
 		require.Equal(t, int64(2), f.standing(t).Left[0], "the lane has learned of it")
 		f.inStep(t)
-		require.Equal(t, sale.CodeIllegalState, sale.CodeOf(office.Drop(t.Context(), letters[0].ID)))
+		_, err = office.Drop(t.Context(), letters[0].ID)
+		require.Equal(t, sale.CodeIllegalState, sale.CodeOf(err))
 		l, err := f.Letter(t.Context(), letters[0].ID)
 		require.NoError(t, err)
 		require.Equal(t, ledger.LetterReplayed, l.State)
@@ -250,12 +251,15 @@ func TestLetterWithAFinalOrderIsNotReplayed(t *testing.T) {
 		id := f.letters(t)[0].ID
 		_, err := office.Replay(t.Context(), id)
 		require.Equal(t, sale.CodeIllegalState, sale.CodeOf(err))
-		require.NoError(t, office.Drop(t.Context(), id))
+		dropped, err := office.Drop(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, ledger.LetterDropped, dropped.State)
 		_, err = office.Replay(t.Context(), id)
 		require.Equal(t, sale.CodeIllegalState, sale.CodeOf(err))
 		_, err = office.Replay(t.Context(), ledger.LetterID{1})
 		require.Equal(t, sale.CodeLetterNotFound, sale.CodeOf(err))
-		require.Equal(t, sale.CodeLetterNotFound, sale.CodeOf(office.Drop(t.Context(), ledger.LetterID{1})))
+		_, err = office.Drop(t.Context(), ledger.LetterID{1})
+		require.Equal(t, sale.CodeLetterNotFound, sale.CodeOf(err))
 	})
 }
 

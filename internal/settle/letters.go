@@ -71,12 +71,12 @@ func (d *DeadLetters) judge(ctx context.Context, l *ledger.Letter) (sale.Order, 
 }
 
 // Drop closes an open letter for good. Its units went back when it was parked.
-// Repeated, it changes nothing. CodeLetterNotFound; CodeIllegalState for one that
-// was replayed.
-func (d *DeadLetters) Drop(ctx context.Context, id ledger.LetterID) error {
+// Repeated, it changes nothing. The letter is returned as it is then.
+// CodeLetterNotFound; CodeIllegalState for one that was replayed.
+func (d *DeadLetters) Drop(ctx context.Context, id ledger.LetterID) (ledger.Letter, error) {
 	l, err := d.ledger.CloseLetter(ctx, id, ledger.LetterDropped)
 	if err == nil && l.State != ledger.LetterDropped {
 		err = sale.IllegalState("the letter has been replayed", "cancel or refund its order instead")
 	}
-	return err
+	return l, err
 }

@@ -194,8 +194,10 @@ func TestForgedSlipsNeitherMintNorSpoilOrders(t *testing.T) {
 		office := settle.NewDeadLetters(f)
 		_, err = office.Replay(t.Context(), letters[0].ID)
 		require.Equal(t, sale.CodeIllegalState, sale.CodeOf(err), "what nobody of ours made is not judged")
-		require.NoError(t, office.Drop(t.Context(), letters[0].ID))
-		require.NoError(t, office.Drop(t.Context(), letters[0].ID), "repeated, it changes nothing")
+		for range 2 { // repeated, it changes nothing
+			_, err = office.Drop(t.Context(), letters[0].ID)
+			require.NoError(t, err)
+		}
 		require.Empty(t, f.tray(t))
 	})
 }
