@@ -63,19 +63,26 @@ func (e *Engine) Pay(ctx context.Context, p sale.Payment) (ledger.Paid, error) {
 }
 
 // Refund ends a paid order.
-func (e *Engine) Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error) {
+func (e *Engine) Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error) { //nolint:revive // restock is the shop's own choice, carried through
 	o, err := e.ledger.Refund(ctx, id, restock)
 	if err != nil {
 		return sale.Order{}, infrastructure(err)
 	}
-	if !restock {
-		// The cut must reach the lane before the units do, so that nobody takes them.
-		if v, viewErr := e.saleNow(ctx, id.Sale()); viewErr != nil || len(e.syncAll(ctx, v)) > 0 {
-			return o, nil
-		}
+	if restock || e.cutFirst(ctx, id.Sale()) {
+		e.giveBack(ctx, &o)
 	}
-	e.giveBack(ctx, &o)
 	return o, nil
+}
+
+// cutFirst brings the stock without the units of a refunded order to the lanes,
+// before the units themselves, so that nobody takes them; it reports whether it
+// could.
+func (e *Engine) cutFirst(ctx context.Context, n sale.Number) bool {
+	if e.counter == nil {
+		return false
+	}
+	v, err := e.saleNow(ctx, n)
+	return err == nil && len(e.syncAll(ctx, v)) == 0
 }
 
 // onceJudged carries out an act of the shop's on an order. Where the ledger does

@@ -28,15 +28,15 @@ func (l *lane) reserve(ctx context.Context, v *View, batch []*try) error {
 		l.memory.doubt(hashes(batch, all))
 		return infrastructure(err)
 	}
-	lesson := lesson{
+	seen := lesson{
 		epoch: v.Epoch, version: v.Version, heard: heard, now: ended,
 		holders: hashes(batch, func(i int) bool { return mayHold(&out.Results[i]) }),
 	}
-	lesson.left, lesson.short = leftBy(v, batch, out.Results)
+	seen.left, seen.short = leftBy(v, batch, out.Results)
 	if !s.opts.Alone {
-		lesson.stamp = stamp{out.Seq, out.Seq}
+		seen.stamp = stamp{out.Seq, out.Seq}
 	}
-	if l.memory.learn(&lesson) {
+	if l.memory.learn(&seen) {
 		l.load(ctx, v)
 	}
 	for i, t := range batch {

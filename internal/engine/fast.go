@@ -38,14 +38,14 @@ func (l *lane) take(ctx context.Context, v *View, batch []*try) error {
 		return l.refused(ctx, v, &reply)
 	}
 	l.seenEpoch, l.seen = v.Epoch, max(call.Seen, reply.Seq)
-	lesson := lesson{
+	seen := lesson{
 		epoch: v.Epoch, version: v.Version, heard: heard, now: ended, left: reply.Left,
 		stamp: stamp{reply.Generation, reply.Seq},
 		holders: hashes(batch, func(i int) bool {
 			return reply.Results[i].Verdict == sale.Taken || reply.Results[i].Verdict == sale.Replayed
 		}),
 	}
-	if l.memory.learn(&lesson) {
+	if l.memory.learn(&seen) {
 		l.load(ctx, v)
 	}
 	for i, t := range batch {

@@ -134,26 +134,23 @@ func (s *stand) judge(ctx context.Context, batch []*ticket[ledger.Attempt, ledge
 // in a fast counter leads the first page. Lanes that do not answer in time are
 // left out: what they hold shows up as soon as it is judged.
 func (e *Engine) Orders(ctx context.Context, f ledger.OrderFilter) ([]sale.Order, error) {
-	var waiting []sale.Order
-	if e.counter != nil && f.User != "" && f.Before == (ledger.Cursor{}) && (f.State == "" || f.State == sale.Queued) {
-		var err error
-		if waiting, err = e.waiting(ctx, f); err != nil {
-			return nil, err
-		}
-	}
-	if f.State == sale.Queued {
-		return waiting, nil
+	first, err := e.waiting(ctx, f)
+	if err != nil || f.State == sale.Queued {
+		return first, err
 	}
 	found, err := e.ledger.ListOrders(ctx, f)
 	if err != nil {
 		return nil, infrastructure(err)
 	}
-	return append(waiting, found...), nil
+	return append(first, found...), nil
 }
 
 // waiting returns what the lanes have recorded of a buyer and the ledger does not
 // hold yet, newest first.
 func (e *Engine) waiting(ctx context.Context, f ledger.OrderFilter) ([]sale.Order, error) {
+	if e.counter == nil || f.User == "" || f.Before != (ledger.Cursor{}) || f.State != "" && f.State != sale.Queued {
+		return nil, nil
+	}
 	views, err := e.catalog.list(ctx)
 	if err != nil {
 		return nil, err
