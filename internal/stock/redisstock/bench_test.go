@@ -1,7 +1,6 @@
 package redisstock_test
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,6 +20,7 @@ const callers = 64
 // press sends attempts of new users, n a call, from all callers, and counts
 // attempts as operations.
 func press(b *testing.B, n int, units int64, want sale.Verdict) {
+	b.Helper()
 	server := testenv.Redis(b, "appendonly no")
 	c := open(b, dial(b, server.Addr))
 	l := stock.Lane{Sale: 7}
@@ -79,13 +79,13 @@ func orderID(n sale.Number, i int64) sale.OrderID {
 
 func BenchmarkTake(b *testing.B) {
 	for _, n := range []int{1, 16, 64, 256} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) { press(b, n, 1<<40, sale.Taken) })
+		b.Run(strconv.Itoa(n), func(b *testing.B) { press(b, n, 1<<40, sale.Taken) })
 	}
 }
 
 func BenchmarkRefuse(b *testing.B) {
 	for _, n := range []int{1, 64, 256} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) { press(b, n, 0, sale.SoldOut) })
+		b.Run(strconv.Itoa(n), func(b *testing.B) { press(b, n, 0, sale.SoldOut) })
 	}
 }
 

@@ -29,7 +29,7 @@ func (c *Counter) Freeze(ctx context.Context, l stock.Lane, token int64) (stock.
 		if word == "again" {
 			continue
 		}
-		if err := standing("freeze", word); err != nil {
+		if err = standing("freeze", word); err != nil {
 			return stock.Standing{}, err
 		}
 		fields, err := pairs(out)

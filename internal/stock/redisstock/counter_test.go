@@ -65,7 +65,7 @@ func faults(s looker, l stock.Lane) stocktest.Faults {
 		},
 		Forget: func(*testing.T) { s.Must("DEL", key(l, "meta")) },
 		Plant: func(_ *testing.T, fields map[string]string) string {
-			words := []string{"XADD", key(l, "tray"), "*"}
+			words := append(make([]string, 0, 3+2*len(fields)), "XADD", key(l, "tray"), "*")
 			for name, value := range fields {
 				words = append(words, name, value)
 			}
@@ -87,11 +87,11 @@ func TestCounter(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t)
 	warm(t, open(t, dial(t, server.Addr)))
-	var sales sales
+	var numbers sales
 	stocktest.Run(t, func(t *testing.T) stocktest.World {
 		t.Helper()
 		proxy := testenv.NewProxy(t, server.Addr)
-		w := stocktest.World{Counter: open(t, dial(t, proxy.Addr)), Lane: sales.lane()}
+		w := stocktest.World{Counter: open(t, dial(t, proxy.Addr)), Lane: numbers.lane()}
 		w.Faults = faults(server, w.Lane)
 		w.Faults.LoseReply = func() (end func()) {
 			for _, request := range []string{"EVALSHA\r\n", "XREADGROUP", "XAUTOCLAIM"} {
@@ -107,10 +107,10 @@ func TestCounterOnCluster(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.RedisCluster(t)
 	client := dial(t, cluster.Nodes[0].Addr, cluster.Nodes[1].Addr, cluster.Nodes[2].Addr)
-	var sales sales
+	var numbers sales
 	stocktest.Run(t, func(t *testing.T) stocktest.World {
 		t.Helper()
-		w := stocktest.World{Counter: open(t, client), Lane: sales.lane()}
+		w := stocktest.World{Counter: open(t, client), Lane: numbers.lane()}
 		w.Faults = faults(clusterLook{t, client}, w.Lane)
 		return w
 	})
@@ -175,9 +175,9 @@ func TestAgreesWithMem(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t, "appendonly no")
 	c := open(t, dial(t, server.Addr))
-	var sales sales
+	var numbers sales
 	rapid.Check(t, func(rt *rapid.T) {
-		l := sales.lane()
+		l := numbers.lane()
 		stocktest.Agree(rt, stocktest.World{Counter: c, Lane: l}, stocktest.World{Counter: stocktest.NewMem(time.Now), Lane: l})
 	})
 }

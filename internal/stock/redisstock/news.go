@@ -107,7 +107,7 @@ func (c *Counter) Listen(ctx context.Context, fn func(stock.Message)) error {
 			}
 		})
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end that was asked for
 		}
 		if errors.Is(err, rueidis.ErrClosing) {
 			return unavailable("listen", err)

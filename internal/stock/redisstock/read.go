@@ -71,18 +71,24 @@ func (c *Counter) epoch(ctx context.Context, k keys) (epoch, frozen string, err 
 	if err != nil {
 		return "", "", unavailable("read", err)
 	}
-	words := [2]string{"0", ""}
-	for i := range out {
-		word, err := out[i].ToString()
-		switch {
-		case rueidis.IsRedisNil(err):
-		case err != nil || i >= len(words):
-			return "", "", unavailable("read", errors.Join(errReply, err))
-		default:
-			words[i] = word
-		}
+	if len(out) != 2 {
+		return "", "", unavailable("read", errReply)
 	}
-	return words[0], words[1], nil
+	epoch, errEpoch := wordOr(&out[0], "0")
+	frozen, errFrozen := wordOr(&out[1], "")
+	if err = errors.Join(errEpoch, errFrozen); err != nil {
+		return "", "", unavailable("read", err)
+	}
+	return epoch, frozen, nil
+}
+
+// wordOr returns a word, or another for one that is not there.
+func wordOr(m *rueidis.RedisMessage, missing string) (string, error) {
+	word, err := m.ToString()
+	if rueidis.IsRedisNil(err) {
+		return missing, nil
+	}
+	return word, err
 }
 
 // Holders implements stock.Counter. The generation is read before the users, so

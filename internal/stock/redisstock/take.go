@@ -107,7 +107,7 @@ func readReply(c *stock.Call, state stock.State, out []rueidis.RedisMessage) (st
 	}
 	switch state {
 	case stock.Open:
-		err = readResults(c, &r, results{left: left, out: out})
+		err = readResults(c, &r, left, out)
 	case stock.Frozen, stock.WrongEpoch, stock.Stale, stock.WrongTerms, stock.Full:
 	case stock.Cold:
 	default:
@@ -120,71 +120,102 @@ func readReply(c *stock.Call, state stock.State, out []rueidis.RedisMessage) (st
 	return r, err
 }
 
-type results struct {
-	left []int64 // after the call, may be below zero
-	out  []rueidis.RedisMessage
-}
-
 var errVerdicts = errors.New("the verdicts do not fit the attempts")
+
+// results reads the answers to the attempts of one call.
+type results struct {
+	call   *stock.Call
+	at     time.Time
+	left   []int64 // after the call; may be below zero
+	then   []int64 // when the attempt at hand was decided
+	extras string
+}
 
 // readResults puts the answers into r. What an item had left when an attempt met
 // it is not sent: it is what is left now and what was taken since.
-func readResults(c *stock.Call, r *stock.Reply, in results) error {
-	verdicts, err := in.out[replyVerdicts].ToString()
+func readResults(c *stock.Call, r *stock.Reply, left []int64, out []rueidis.RedisMessage) error {
+	verdicts, err := out[replyVerdicts].ToString()
 	if err != nil {
 		return err
 	}
-	extras, err := in.out[replyExtras].ToString()
-	if err != nil {
+	in := results{call: c, at: r.At, left: left, then: append([]int64(nil), left...)}
+	if in.extras, err = out[replyExtras].ToString(); err != nil {
 		return err
 	}
 	if len(verdicts) != len(c.Attempts) {
 		return errVerdicts
 	}
-	r.Results = make([]stock.Result, len(verdicts))
-	then := append([]int64(nil), in.left...)
 	for i := range c.Attempts {
-		if a := &c.Attempts[i]; verdicts[i] == 'T' && a.Item < len(then) {
-			then[a.Item] += a.Quantity
+		if a := &c.Attempts[i]; verdicts[i] == 'T' && in.known(a.Item) {
+			in.then[a.Item] += a.Quantity
 		}
 	}
-	for i := range c.Attempts {
-		a, res := &c.Attempts[i], &r.Results[i]
-		known := a.Item >= 0 && a.Item < len(then)
-		if known {
-			res.Left = max(0, in.left[a.Item])
-		}
-		switch v := verdicts[i]; v {
-		case 'T':
-			res.Verdict = sale.Taken
-			res.Record = stock.Record{ID: a.ID, Item: a.Item, Quantity: a.Quantity, Counted: a.Quantity, TakenAt: r.At}
-			then[a.Item] -= a.Quantity
-		case 'R', 'M':
-			if len(extras) < recordSize {
-				return errVerdicts
-			}
-			res.Verdict = sale.Replayed
-			if v == 'M' {
-				res.Verdict = sale.KeyMismatch
-			}
-			res.Record, extras = readRecord(c.Lane.Sale, extras), extras[recordSize:]
-		case 'D':
-			if len(extras) < timeSize {
-				return errVerdicts
-			}
-			res.Verdict, res.RetryAt, extras = sale.CoolDown, readMillis(extras), extras[timeSize:]
-		case 'S', 'F':
-			res.Verdict, res.Left = sale.SoldOut, 0
-			if v == 'F' {
-				res.Verdict, res.Left = sale.Insufficient, then[a.Item]
-			}
-		default:
-			if res.Verdict = refusal(v); res.Verdict == "" {
-				return errVerdicts
-			}
+	r.Results = make([]stock.Result, len(verdicts))
+	for i := range r.Results {
+		if r.Results[i], err = in.result(&c.Attempts[i], verdicts[i]); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (in *results) known(item int) bool { return item >= 0 && item < len(in.left) }
+
+func (in *results) result(a *stock.Attempt, letter byte) (stock.Result, error) {
+	var r stock.Result
+	if in.known(a.Item) {
+		r.Left = max(0, in.left[a.Item])
+	}
+	switch letter {
+	case 'T':
+		r.Verdict = sale.Taken
+		r.Record = stock.Record{ID: a.ID, Item: a.Item, Quantity: a.Quantity, Counted: a.Quantity, TakenAt: in.at}
+		if !in.known(a.Item) {
+			return r, errVerdicts
+		}
+		in.then[a.Item] -= a.Quantity
+		return r, nil
+	case 'R', 'M':
+		r.Verdict = sale.Replayed
+		if letter == 'M' {
+			r.Verdict = sale.KeyMismatch
+		}
+		raw, err := in.extra(recordSize)
+		if err == nil {
+			r.Record = readRecord(in.call.Lane.Sale, raw)
+		}
+		return r, err
+	case 'D':
+		r.Verdict = sale.CoolDown
+		raw, err := in.extra(timeSize)
+		if err == nil {
+			r.RetryAt = readMillis(raw)
+		}
+		return r, err
+	case 'S':
+		r.Verdict, r.Left = sale.SoldOut, 0
+		return r, nil
+	case 'F':
+		if !in.known(a.Item) {
+			return r, errVerdicts
+		}
+		r.Verdict, r.Left = sale.Insufficient, in.then[a.Item]
+		return r, nil
+	}
+	if r.Verdict = refusal(letter); r.Verdict == "" {
+		return r, errVerdicts
+	}
+	return r, nil
+}
+
+// extra returns the next bytes that come besides the verdicts.
+func (in *results) extra(size int) (string, error) {
+	if len(in.extras) < size {
+		return "", errVerdicts
+	}
+	raw := in.extras[:size]
+	in.extras = in.extras[size:]
+	return raw, nil
 }
 
 // refusal returns the verdict of a letter of take.lua that says nothing more.

@@ -27,11 +27,11 @@ func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // clampMillis returns t in ms since 1970 within what 6 bytes hold.
 func clampMillis(t time.Time) uint64 {
-	return uint64(min(max(0, t.UnixMilli()), 1<<(8*timeSize)-1)) //nolint:gosec // not negative
+	return uint64(min(max(0, t.UnixMilli()), 1<<(8*timeSize)-1))
 }
 
 func appendMillis(b []byte, ms uint64) []byte {
-	return append(b, byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms))
+	return append(b, byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms)) //nolint:gosec // byte by byte
 }
 
 func append3(b []byte, n int64) []byte {

@@ -149,9 +149,10 @@ func spoilt(part Part) func(t *testing.T, w *world) {
 		ctx, l := t.Context(), w.Lane
 		rules := s.Rules
 		rules.Version = 2
+		click := w.call(t, w.click("bob", "k", 1))
 		calls := map[string]func() error{
 			"take": func() error {
-				_, err := w.Counter.Take(ctx, w.call(t, w.click("bob", "k", 1)))
+				_, err := w.Counter.Take(ctx, click)
 				return err
 			},
 			"apply": func() error {

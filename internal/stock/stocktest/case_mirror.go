@@ -140,7 +140,7 @@ func applyElsewhere(t *testing.T, w *world) {
 func applyTwo(t *testing.T, w *world) {
 	const orders = 40
 	w.open(t, func(s *stock.Setting) { s.Stock, s.Left = []int64{orders}, []int64{orders} })
-	var journal []stock.Act
+	journal := make([]stock.Act, 0, 3*orders)
 	for i := range orders {
 		o := w.buy(t, name("u", i), "k", 1)
 		journal = append(journal, giveBack(0, o, name("u", i)), adopt(0, o, name("u", i)), giveBack(0, o, name("u", i)))
@@ -196,8 +196,9 @@ func applyLong(t *testing.T, w *world) {
 
 func applyRow(t *testing.T, w *world) {
 	w.open(t, func(s *stock.Setting) { s.Stock, s.Left = []int64{1000}, []int64{1000} })
-	var acts []stock.Act
-	for i := range 700 {
+	const many = 700
+	acts := make([]stock.Act, 0, many)
+	for i := range many {
 		user := name("u", i)
 		a := adopt(6, stock.Record{ID: w.id(user, "k"), Quantity: 1, TakenAt: w.now(t)}, user)
 		if i < 200 {
@@ -234,8 +235,9 @@ func returnAhead(t *testing.T, w *world) {
 
 func returnMany(t *testing.T, w *world) {
 	w.open(t, func(s *stock.Setting) { s.Stock, s.Left = []int64{600}, []int64{600} })
-	var acts []stock.Act
-	for i := range 600 {
+	const many = 600
+	acts := make([]stock.Act, 0, many)
+	for i := range many {
 		user := name("u", i)
 		acts = append(acts, adopt(0, stock.Record{ID: w.id(user, "k"), Quantity: 1, TakenAt: w.now(t)}, user))
 	}

@@ -50,8 +50,8 @@ type machine struct {
 	rules stock.Rules
 }
 
-// ctx is the context of the calls; rapid has none of its own that outlives a step.
-func (m *machine) ctx() context.Context { return context.Background() } //nolint:usetesting // a rapid.T has no context before its checks
+// ctx is the context of the calls; that of a rapid.T ends with its step.
+func (m *machine) ctx() context.Context { return context.Background() }
 
 // both makes a call to both sides and compares what they say.
 func both[T any](t *rapid.T, m *machine, call func(s *side) (T, error)) T {
@@ -136,9 +136,9 @@ func (m *machine) act(t *rapid.T) stock.Act {
 }
 
 func (m *machine) acts(t *rapid.T) []stock.Act {
-	var out []stock.Act
-	for range rapid.IntRange(0, 5).Draw(t, "acts") {
-		out = append(out, m.act(t))
+	out := make([]stock.Act, rapid.IntRange(0, 5).Draw(t, "acts"))
+	for i := range out {
+		out[i] = m.act(t)
 	}
 	return out
 }
@@ -254,7 +254,7 @@ type entry struct {
 }
 
 func (s *side) plain(entries []stock.Entry) []entry {
-	var out []entry
+	out := make([]entry, 0, len(entries))
 	for i := range entries {
 		place, known := s.order[entries[i].ID]
 		if !known {
