@@ -20,13 +20,45 @@ import (
 // watched is a real ledger that counts calls and can be held or broken.
 type watched struct {
 	ledger.Ledger
-	reserves, reads, lists, buyers atomic.Int64
+	reserves, reads, lists, buyers, looks, rows, clocks atomic.Int64
 
 	mu      sync.Mutex
 	batches []int
 	before  func(ledger.Batch) error // runs before Reserve; an error fails it
 	after   func()                   // runs between the ledger's answer and the caller's
 	failing error                    // fails every read of sales
+	looking error                    // fails every read of orders
+}
+
+func (w *watched) Now(ctx context.Context) (time.Time, error) {
+	w.clocks.Add(1)
+	return w.Ledger.Now(ctx)
+}
+
+func (w *watched) OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sale.OrderID]sale.Order, error) {
+	w.looks.Add(1)
+	if err := w.lookTrouble(); err != nil {
+		return nil, err
+	}
+	return w.Ledger.OrdersByID(ctx, ids)
+}
+
+func (w *watched) Order(ctx context.Context, id sale.OrderID) (sale.Order, error) {
+	if err := w.lookTrouble(); err != nil {
+		return sale.Order{}, err
+	}
+	return w.Ledger.Order(ctx, id)
+}
+
+func (w *watched) Rows(ctx context.Context, n sale.Number, after uint64, limit int) ([]ledger.Entry, error) {
+	w.rows.Add(1)
+	return w.Ledger.Rows(ctx, n, after, limit)
+}
+
+func (w *watched) lookTrouble() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.looking
 }
 
 func (w *watched) Reserve(ctx context.Context, b ledger.Batch) (ledger.Batched, error) {
