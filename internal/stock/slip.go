@@ -125,7 +125,7 @@ func ReadSlips(n sale.Number, e *Entry) ([]Slip, error) {
 		}
 		head[i] = v
 	}
-	var out []Slip
+	out := make([]Slip, 0, CountSlips(e))
 	for raw := e.Fields[FieldSlips]; raw != ""; {
 		if len(raw) < slipFixed || len(raw) < slipFixed+int(raw[slipFixed-1]) {
 			return out, fmt.Errorf("%w: slip %d is cut off", ErrUnreadable, len(out))
@@ -205,7 +205,7 @@ func ReceiptSale(text string) (sale.Number, error) {
 
 func receiptBytes(text string) ([]byte, error) {
 	body, found := strings.CutPrefix(text, receiptPrefix)
-	if !found || len(text) > maxReceipt {
+	if !found || len(text) > maxReceipt || strings.ContainsAny(body, "\r\n") { // which the decoder would skip
 		return nil, ErrUnreadable
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(body)
