@@ -74,7 +74,7 @@ type Ops struct {
 // Ledger is the book of record.
 type Ledger struct {
 	// URL is never empty in a loaded configuration.
-	URL string `key:"url" flag:"ledger-url" secret:"url" doc:"Where the ledger is: sqlite:PATH, one file on a local disk, used by one process at a time. Empty is sqlite:<data_dir>/doorbuster.db."`
+	URL string `key:"url" flag:"ledger-url" secret:"url" doc:"Where the ledger is: sqlite:PATH, one file on a local disk, used by one process at a time; or postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full, PostgreSQL 13 or newer, shared by any number of processes (not through a pooler of transactions; pool_max_conns=N bounds the connections of one process, 8 if left out). Empty is sqlite:<data_dir>/doorbuster.db."`
 }
 
 // Redis is where the fast counter lives. Without a URL every sale is sold by the

@@ -122,9 +122,12 @@ func (l *Ledger) check(found *problems) {
 	path, isSQLite := strings.CutPrefix(l.URL, sqliteScheme)
 	switch {
 	case strings.HasPrefix(l.URL, "postgres://"), strings.HasPrefix(l.URL, "postgresql://"):
-		found.add("ledger.url", "", "PostgreSQL is not in this version", "use "+sqliteScheme+"PATH, one file on a local disk")
+		// The driver reads it, with all that libpq allows; here only what nobody means.
+		if _, rest, _ := strings.Cut(l.URL, "://"); strings.Trim(rest, "/") == "" || strings.ContainsAny(rest, " \t\n") {
+			found.add("ledger.url", "", "what follows postgres:// names no server", "use postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full")
+		}
 	case !isSQLite:
-		found.add("ledger.url", "", "the kind of ledger is unknown", "use "+sqliteScheme+"PATH, such as sqlite:./data/doorbuster.db")
+		found.add("ledger.url", "", "the kind of ledger is unknown", "use "+sqliteScheme+"PATH, such as sqlite:./data/doorbuster.db, or postgres://USER:PASSWORD@HOST:5432/DATABASE")
 	case path == "" || strings.HasPrefix(path, ":") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "?#%"):
 		found.add("ledger.url", "", "what follows sqlite: is not the plain path of a file", "use a path without ? # %, such as sqlite:./data/doorbuster.db; a ledger in memory would forget the orders")
 	}

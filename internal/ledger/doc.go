@@ -5,7 +5,7 @@
 //
 // Book is the one implementation of Ledger. It loads a sale's rows through a
 // Store, decides at a desk (a plain function of the rows and the ledger's time),
-// and hands back one set of changes. A Store — sqliteledger, later pgledger —
+// and hands back one set of changes. A Store — sqliteledger or pgledger —
 // runs the transaction and writes the set; it decides nothing, but each write
 // carries a guard (expected state, 0 ≤ sold ≤ stock, live ≤ cap, the expected
 // journal number), so that even a mistake above it cannot oversell.

@@ -25,9 +25,9 @@ type Options struct {
 	// ApplicationName is what the server shows of this process; empty is what the
 	// URL says, or else doorbuster.
 	ApplicationName string
-	// MaxConns is the most connections at once, at least 2; 0 is 8. A quarter of
-	// them, at least one, is kept from writers, so that reads never wait for a
-	// crowd. One more listens for what others commit.
+	// MaxConns is the most connections at once, at least 2; 0 is pool_max_conns of
+	// the URL, or else 8. A quarter of them, at least one, is kept from writers, so
+	// that reads never wait for a crowd. One more listens for what others commit.
 	MaxConns int
 	// ConnectTimeout is how long a new connection may take; 0 is 5 s.
 	ConnectTimeout time.Duration
@@ -112,7 +112,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // configure fills the defaults in and says how to connect.
 func configure(o Options) (Options, *pgxpool.Config, error) {
-	setDefault(&o.MaxConns, defaultMaxConns)
 	setDefault(&o.ConnectTimeout, defaultConnectTimeout)
 	setDefault(&o.StatementTimeout, defaultStatementTimeout)
 	setDefault(&o.LockTimeout, defaultLockTimeout)
@@ -120,12 +119,16 @@ func configure(o Options) (Options, *pgxpool.Config, error) {
 	if o.OnCorrupt == nil {
 		o.OnCorrupt = func(error) {}
 	}
-	if o.MaxConns < minConns {
-		return o, nil, fmt.Errorf("pgledger: a ledger needs at least %d connections, not %d", minConns, o.MaxConns)
-	}
 	cfg, err := parse(o.URL)
 	if err != nil {
 		return o, nil, err
+	}
+	if strings.Contains(o.URL, "pool_max_conns=") { // without it the driver has a default of its own
+		setDefault(&o.MaxConns, int(cfg.MaxConns))
+	}
+	setDefault(&o.MaxConns, defaultMaxConns)
+	if o.MaxConns < minConns {
+		return o, nil, fmt.Errorf("pgledger: a ledger needs at least %d connections, not %d", minConns, o.MaxConns)
 	}
 	cfg.MaxConns = int32(o.MaxConns) //nolint:gosec // a number of connections
 	conn := cfg.ConnConfig
