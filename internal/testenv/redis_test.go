@@ -2,6 +2,12 @@ package testenv_test
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,4 +81,44 @@ func TestSentinelPromotesTheReplica(t *testing.T) {
 	require.Equal(t, "v", second.Must("GET", "k"))
 	require.Same(t, second, g.Primary())
 	require.Same(t, first, g.Replica())
+}
+
+const redisOrphanFile = "TESTENV_REDIS_ORPHAN_FILE"
+
+// TestRedisOrphanChild is the process that TestRedisDiesWithItsTest kills.
+func TestRedisOrphanChild(t *testing.T) { //nolint:paralleltest // a process of its own, or nothing
+	file := os.Getenv(redisOrphanFile)
+	if file == "" {
+		return
+	}
+	s := testenv.Redis(t)
+	require.NoError(t, os.WriteFile(file+".new", []byte(s.Info("process_id")), 0o600))
+	require.NoError(t, os.Rename(file+".new", file))
+	<-t.Context().Done() // never: it is killed
+}
+
+func TestRedisDiesWithItsTest(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Log("only Linux kills the children of a process that is killed")
+		return
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "pid")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRedisOrphanChild$") //nolint:gosec // ourselves
+	child.Env = append(os.Environ(), redisOrphanFile+"="+file, "TMPDIR="+dir) // it will not clean up
+	require.NoError(t, child.Start())
+	var raw []byte
+	require.Eventually(t, func() bool {
+		var err error
+		raw, err = os.ReadFile(file)
+		return err == nil
+	}, 30*time.Second, 20*time.Millisecond)
+	pid, err := strconv.Atoi(string(raw))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, 0))
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP), "not even a stopped one stays")
+	require.NoError(t, child.Process.Kill())
+	require.Error(t, child.Wait())
+	require.Eventually(t, func() bool { return syscall.Kill(pid, 0) != nil }, 30*time.Second, 20*time.Millisecond)
 }
