@@ -24,6 +24,7 @@ import (
 type counted struct {
 	stock.Counter
 	takes, holders, returns, syncs atomic.Int64
+	mute                           atomic.Bool // nobody hears anything
 
 	mu     sync.Mutex
 	states map[stock.State]int
@@ -54,6 +55,14 @@ func (c *counted) Take(ctx context.Context, call stock.Call) (stock.Reply, error
 		after(&r)
 	}
 	return r, err
+}
+
+func (c *counted) Listen(ctx context.Context, fn func(stock.Message)) error {
+	return c.Counter.Listen(ctx, func(m stock.Message) {
+		if !c.mute.Load() {
+			fn(m)
+		}
+	})
 }
 
 func (c *counted) Holders(ctx context.Context, l stock.Lane) (stock.Holders, error) {
@@ -206,7 +215,11 @@ func (s *fastShop) goDirect() {
 // another process's work.
 func (s *fastShop) judge(lanes int) []sale.OrderID {
 	s.t.Helper()
-	book := ledger.New(s.world.Store)
+	return s.judgeBy(ledger.New(s.world.Store), lanes)
+}
+
+func (s *fastShop) judgeBy(book ledger.Ledger, lanes int) []sale.OrderID {
+	s.t.Helper()
 	signer := stock.NewSigner(s.sale.Key, s.sale.Number)
 	var ids []sale.OrderID
 	for i := range lanes {
