@@ -106,7 +106,7 @@ func TestRedisDiesWithItsTest(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "pid")
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRedisOrphanChild$") //nolint:gosec // ourselves
-	child.Env = append(os.Environ(), redisOrphanFile+"="+file, "TMPDIR="+dir) // it will not clean up
+	child.Env = append(os.Environ(), redisOrphanFile+"="+file, "TMPDIR="+dir)                 // it will not clean up
 	require.NoError(t, child.Start())
 	var raw []byte
 	require.Eventually(t, func() bool {
