@@ -1,0 +1,249 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/internal/engine"
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+// refuseAll has a crowd of strangers refused by an engine.
+func refuseAll(t *testing.T, e *engine.Engine, round string, want sale.Verdict) {
+	t.Helper()
+	crowd(300, func(i int) {
+		d, err := e.Buy(t.Context(), engine.Request{Sale: slug, User: fmt.Sprint("stranger-", round, i), Key: "k", Quantity: 1})
+		if err != nil || d.Verdict != want {
+			t.Errorf("got %v, %v", d.Verdict, err)
+		}
+	})
+}
+
+func TestSoldOutCostsTheCounterOneProbeASecond(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		s.sellAll(10)
+		refuseAll(t, s.Engine, "a", sale.SoldOut)
+		synctest.Wait()
+		takes := s.counter.takes.Load()
+		refuseAll(t, s.Engine, "b", sale.SoldOut)
+		require.Equal(t, takes, s.counter.takes.Load(), "refused from memory")
+		s.pass(1001 * time.Millisecond)
+		refuseAll(t, s.Engine, "c", sale.SoldOut)
+		require.Equal(t, takes+1, s.counter.takes.Load(), "one probe")
+		require.Equal(t, int64(1), s.counter.holders.Load())
+	})
+}
+
+func TestBuyerOfAnotherInstanceIsNeverRefusedHisReplay(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		s.sellAll(9)
+		there := s.buyAt(s.second, "elsewhere")
+		require.Equal(t, sale.Taken, there.Verdict)
+		refuseAll(t, s.Engine, "a", sale.SoldOut) // learns that nothing is left, and loads
+		synctest.Wait()
+		takes := s.counter.takes.Load()
+		refuseAll(t, s.Engine, "b", sale.SoldOut)
+		require.Equal(t, takes, s.counter.takes.Load())
+		require.Equal(t, sale.Replayed, s.buyAt(s.Engine, "elsewhere").Verdict)
+
+		// A unit comes back and goes to somebody through the other instance, within
+		// the second for which a shortage is remembered.
+		s.judge(1)
+		_, err := s.second.Cancel(t.Context(), there.Order.ID, "elsewhere")
+		require.NoError(t, err)
+		require.Equal(t, sale.Taken, s.buyAt(s.second, "lucky").Verdict)
+		refuseAll(t, s.Engine, "c", sale.SoldOut)
+		require.Equal(t, sale.Replayed, s.buyAt(s.Engine, "lucky").Verdict)
+		s.pass(time.Second)
+		refuseAll(t, s.Engine, "d", sale.SoldOut)
+		synctest.Wait()
+		takes = s.counter.takes.Load()
+		refuseAll(t, s.Engine, "e", sale.SoldOut)
+		require.Equal(t, takes, s.counter.takes.Load(), "and memory works again")
+		require.Equal(t, sale.Replayed, s.buyAt(s.Engine, "lucky").Verdict)
+		require.Equal(t, sale.Replayed, s.buyAt(s.Engine, "elsewhere").Verdict, "also what has ended")
+	})
+}
+
+// Holders that were loaded while another item was being sold know nothing of its
+// buyers.
+func TestHoldersAreLoadedAgainForAnItemThatSellsOutLater(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		buy := func(e *engine.Engine, user, sku string) sale.Verdict {
+			d, err := e.Buy(t.Context(), requestFor(user, sku))
+			require.NoError(t, err)
+			synctest.Wait()
+			return d.Verdict
+		}
+		require.Equal(t, sale.Taken, buy(s.Engine, "ann", "shoe"))
+		require.Equal(t, sale.SoldOut, buy(s.Engine, "x", "shoe"))
+		require.Equal(t, int64(1), s.counter.holders.Load())
+		require.Equal(t, sale.Taken, buy(s.second, "bob", "boot"))
+		s.pass(time.Second)
+		loads := s.counter.holders.Load()
+		require.Equal(t, sale.SoldOut, buy(s.Engine, "y", "boot"))
+		require.Equal(t, loads+1, s.counter.holders.Load())
+		takes := s.counter.takes.Load()
+		require.Equal(t, sale.SoldOut, buy(s.Engine, "z", "boot"))
+		require.Equal(t, takes, s.counter.takes.Load())
+		require.Equal(t, sale.Replayed, buy(s.Engine, "bob", "boot"))
+	}, func(d *sale.Sale) {
+		d.Items = []sale.Item{{SKU: "shoe", Stock: 1, Price: 100}, {SKU: "boot", Stock: 1, Price: 100}}
+	})
+}
+
+func TestLittleLeftIsNotRememberedWhereOthersSell(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		s.sellAll(9)
+		for range 3 {
+			takes := s.counter.takes.Load()
+			require.Equal(t, sale.Insufficient, s.buy("greedy", "k", 2).Verdict)
+			synctest.Wait()
+			require.Equal(t, takes+1, s.counter.takes.Load())
+		}
+	}, func(d *sale.Sale) { d.PerUserLimit = 2 })
+}
+
+func TestReturnedUnitSellsAtOnceOnEveryInstance(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		bought := s.sellAll(10)
+		for _, e := range []*engine.Engine{s.Engine, s.second} {
+			refuseAll(t, e, "a", sale.SoldOut)
+			synctest.Wait()
+		}
+		s.judge(1)
+		_, err := s.Cancel(t.Context(), bought[0].Order.ID, "owner-0")
+		require.NoError(t, err)
+		require.Equal(t, int64(1), s.counter.returns.Load())
+		require.Equal(t, sale.Taken, s.buyAt(s.second, "next").Verdict)
+
+		_, err = s.Pay(t.Context(), sale.Payment{ID: "p", Order: bought[1].Order.ID, Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
+		require.NoError(t, err)
+		refuseAll(t, s.second, "b", sale.SoldOut)
+		_, err = s.Refund(t.Context(), bought[1].Order.ID, true)
+		require.NoError(t, err)
+		require.Equal(t, sale.Taken, s.buyAt(s.second, "after refund").Verdict)
+		require.Zero(t, s.left())
+	})
+}
+
+func TestReplyOlderThanSellsAgainIsNotLearned(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		bought := s.sellAll(10)
+		refuseAll(t, s.Engine, "a", sale.SoldOut)
+		s.judge(1)
+		s.pass(2 * time.Second) // the next one asks
+		done := false
+		s.counter.set(func() {
+			s.counter.after = func(*stock.Reply) {
+				if !done {
+					done = true
+					if _, err := s.second.Cancel(t.Context(), bought[0].Order.ID, "owner-0"); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		require.Equal(t, sale.SoldOut, s.buy("unlucky", "k", 1).Verdict)
+		require.Equal(t, sale.Taken, s.buy("lucky", "k", 1).Verdict)
+	})
+}
+
+func TestLostMessagesCostASecondAtMost(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		bought := s.sellAll(10)
+		refuseAll(t, s.second, "a", sale.SoldOut)
+		synctest.Wait()
+		s.judge(1)
+		s.counter.mute.Store(true)
+		_, err := s.Cancel(t.Context(), bought[0].Order.ID, "owner-0")
+		require.NoError(t, err)
+		require.Equal(t, sale.SoldOut, s.buyAt(s.second, "early").Verdict)
+		s.pass(1001 * time.Millisecond)
+		require.Equal(t, sale.Taken, s.buyAt(s.second, "next").Verdict)
+	})
+}
+
+func TestEarlyCrowdIsRefusedFromMemoryOnTheFastPath(t *testing.T) {
+	t.Parallel()
+	inFastBubble(t, engine.Options{}, func(t *testing.T, s *fastShop) {
+		s.sale = s.open(10, 1, func(d *sale.Sale) { d.StartsAt = d.StartsAt.Add(time.Minute) })
+		s.build(1)
+		require.Equal(t, sale.NotStarted, s.buy("eager", "k", 1).Verdict)
+		synctest.Wait()
+		takes, reads, clocks := s.counter.takes.Load(), s.ledger.reads.Load(), s.ledger.clocks.Load()
+		for second := range 20 {
+			refuseAll(t, s.Engine, fmt.Sprint(second, "-"), sale.NotStarted)
+			s.pass(time.Second)
+		}
+		require.Equal(t, takes, s.counter.takes.Load())
+		queries := s.ledger.reads.Load() - reads + s.ledger.clocks.Load() - clocks
+		require.LessOrEqual(t, queries, int64(20), "the ledger answers at most once a second")
+		require.Zero(t, s.ledger.buyers.Load()+s.ledger.lists.Load()+s.ledger.looks.Load())
+		s.pass(40 * time.Second)
+		require.Equal(t, sale.Taken, s.buy("eager", "k", 1).Verdict)
+	})
+}
+
+func TestBuyerBeforeARescheduleIsNoStranger(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		require.Equal(t, sale.Taken, s.buyAt(s.second, "early").Verdict)
+		later := s.sale.StartsAt.Add(30 * time.Minute)
+		_, err := s.second.ChangeSale(t.Context(), slug, 0, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{StartsAt: &later}})
+		require.NoError(t, err)
+		s.pass(time.Second)
+		for range 3 {
+			require.Equal(t, sale.NotStarted, s.buyAt(s.Engine, "stranger").Verdict)
+			synctest.Wait()
+			require.Equal(t, sale.Replayed, s.buyAt(s.Engine, "early").Verdict)
+		}
+	})
+}
+
+// Two instances on the direct path share only the ledger: no news passes between
+// them but what the replies to probes say.
+func TestInstancesOnTheDirectPathLearnOfEachOther(t *testing.T) {
+	t.Parallel()
+	inFastBubble(t, engine.Options{}, func(t *testing.T, s *fastShop) {
+		s.sale = s.open(3, 1)
+		s.counter.mute.Store(true)
+		for _, user := range []string{"a", "b"} {
+			require.Equal(t, sale.Taken, s.buyAt(s.Engine, user).Verdict)
+		}
+		there := s.buyAt(s.second, "c")
+		refuseAll(t, s.Engine, "0", sale.SoldOut)
+		synctest.Wait()
+		asked := s.ledger.reserves.Load()
+		refuseAll(t, s.Engine, "1", sale.SoldOut)
+		require.Equal(t, asked, s.ledger.reserves.Load())
+		require.Equal(t, int64(1), s.ledger.buyers.Load())
+		require.Equal(t, sale.Replayed, s.buyAt(s.Engine, "c").Verdict)
+
+		_, err := s.second.Cancel(t.Context(), there.Order.ID, "c")
+		require.NoError(t, err)
+		require.Equal(t, sale.Taken, s.buyAt(s.second, "d").Verdict)
+		s.pass(1001 * time.Millisecond)
+		asked = s.ledger.reserves.Load()
+		refuseAll(t, s.Engine, "2", sale.SoldOut)
+		synctest.Wait()
+		require.Equal(t, sale.Replayed, s.buyAt(s.Engine, "d").Verdict)
+		require.Equal(t, int64(1), s.ledger.buyers.Load(), "only what is new is read")
+		require.Positive(t, s.ledger.rows.Load())
+		asked = s.ledger.reserves.Load()
+		refuseAll(t, s.Engine, "3", sale.SoldOut)
+		require.Equal(t, asked, s.ledger.reserves.Load(), "and memory works again")
+	})
+}
