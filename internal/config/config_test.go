@@ -155,11 +155,11 @@ func TestMistakesInTheEnvironmentAndFlags(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
 		"DOORBUSTER_API_LISTENN: no key of the configuration has this variable [did you mean DOORBUSTER_API_LISTEN?]",
-		"DOORBUSTER_SECRET: no key of the configuration has this variable [see `doorbuster config doc` for every key]",
+		"DOORBUSTER_WHATEVER_THIS_IS: no key of the configuration has this variable [see `doorbuster config doc` for every key]",
 		`--set: there is no key "log.levle" [did you mean log.level?]`,
 		`DOORBUSTER_ENGINE_MAX_BATCH: engine.max_batch: "x" is not a whole number, such as 256 []`,
 	}, mistakes(t, config.Sources{
-		Environ: []string{"DOORBUSTER_SECRET=1", "DOORBUSTER_API_LISTENN=127.0.0.1:1", "DOORBUSTER_ENGINE_MAX_BATCH=x"},
+		Environ: []string{"DOORBUSTER_WHATEVER_THIS_IS=1", "DOORBUSTER_API_LISTENN=127.0.0.1:1", "DOORBUSTER_ENGINE_MAX_BATCH=x"},
 		Flags:   []config.Flag{{Name: "--set", Key: "log.levle", Value: "info"}},
 	}))
 }
