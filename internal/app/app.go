@@ -130,9 +130,14 @@ func (h *house) build(ctx context.Context, version string) (err error) {
 		Interval: h.cfg.Holds.SweepInterval, Batch: h.cfg.Holds.SweepBatch, CallTimeout: h.cfg.Engine.CallTimeout,
 		Observer: &sweeps{Sweeper: &h.metrics.Sweeper, log: h.log},
 	})
-	h.api, err = httpapi.New(httpapi.Deps{
+	deps := httpapi.Deps{
 		Engine: h.engine, Feed: h.feed, Auth: h.auth, Metrics: h.metrics, Gatherer: registry, Logger: h.log, Audit: h.audit, Ready: h.ready,
-	}, apiOptions(h.cfg))
+		Letters: settle.NewDeadLetters(h.book),
+	}
+	if h.fast != nil {
+		deps.Paths, deps.Queued = h.fast.keeper, h.fast.queued
+	}
+	h.api, err = httpapi.New(deps, apiOptions(h.cfg))
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/internal/config"
 	"github.com/doorbuster/doorbuster/internal/httpapi"
+	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
 // doors are the two listeners and their servers. A process without the role gate
@@ -98,6 +99,7 @@ func apiOptions(cfg *config.Config) httpapi.Options {
 	return httpapi.Options{
 		Origins: api.CORSOrigins, TrustedProxies: proxies,
 		MaxBody: int64(api.MaxBodyBytes), Timeout: api.Timeouts.Request,
+		MaxWait: cfg.Fast.MaxWait, DefaultPath: sale.Path(cfg.Fast.DefaultPath),
 		Buy: httpapi.Limit(api.Limits.Buy), Read: httpapi.Limit(api.Limits.Read),
 		Pay: httpapi.Limit(api.Limits.Pay), Admin: httpapi.Limit(api.Limits.Admin),
 		Streams: httpapi.StreamLimits{Total: api.Streams.Total, PerIP: api.Streams.PerIP, PerUser: api.Streams.PerUser},

@@ -71,6 +71,19 @@ func newFast(h *house, counter stock.Counter) *fast {
 	return f
 }
 
+// queued counts the slips of a sale that are not judged yet.
+func (f *fast) queued(ctx context.Context, s *sale.Sale) (int64, error) {
+	var slips int64
+	for _, l := range stock.LanesOf(s) {
+		at, err := f.counter.Read(ctx, l)
+		if err != nil {
+			return 0, err
+		}
+		slips += at.Queued
+	}
+	return slips, nil
+}
+
 // consumer names this start of this process, unlike any other.
 func consumer() string {
 	host, err := os.Hostname()
