@@ -1,11 +1,14 @@
 package redisstock_test
 
 import (
+	"encoding/binary"
+	"errors"
 	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -70,8 +73,14 @@ func serverTime(tb testing.TB, s *testenv.RedisServer) float64 {
 	return sum
 }
 
-func orderID(n sale.Number, i int64) sale.OrderID {
-	return sale.DeriveOrderID(sale.Key{1}, n, "bench", strconv.FormatInt(i, 10))
+// orderID makes ids that cost nothing; as spread as real ones, they do not
+// compress.
+func orderID(n sale.Number, i int64) (id sale.OrderID) {
+	binary.BigEndian.PutUint32(id[:4], uint32(n))
+	spread := uint64(i+1) * 0x9e3779b97f4a7c15 //nolint:gosec // never negative
+	binary.BigEndian.PutUint64(id[4:], spread)
+	binary.BigEndian.PutUint32(id[12:], uint32(spread>>32)*0x85ebca6b)
+	return id
 }
 
 func BenchmarkTake(b *testing.B) {
@@ -87,3 +96,71 @@ func BenchmarkRefuse(b *testing.B) {
 }
 
 func text(n int64) string { return strconv.FormatInt(n, 10) }
+
+// BenchmarkClassic is what this counter is compared with: a lock per sale, a
+// decrement, an unlock; who finds the lock taken comes back after 1 ms.
+func BenchmarkClassic(b *testing.B) {
+	client := dial(b, testenv.Redis(b, "appendonly no").Addr)
+	ctx := b.Context()
+	require.NoError(b, client.Do(ctx, client.B().Set().Key("stock").Value(strconv.Itoa(1<<40)).Build()).Error())
+	unlock := rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+	var tokens atomic.Int64
+	b.SetParallelism(callers / 2)
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		retry := time.NewTimer(0)
+		for pb.Next() {
+			token := text(tokens.Add(1))
+			for client.Do(ctx, client.B().Set().Key("lock").Value(token).Nx().PxMilliseconds(10_000).Build()).Error() != nil {
+				retry.Reset(time.Millisecond)
+				<-retry.C
+			}
+			err := client.Do(ctx, client.B().Decr().Key("stock").Build()).Error()
+			if err = errors.Join(err, unlock.Exec(ctx, client, []string{"lock"}, []string{token}).Error()); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "attempts/s")
+}
+
+// TestMemoryPerUnit sells units one each to users with ids of 20 bytes, in calls
+// of several sizes, nobody judging, and weighs the server.
+func TestMemoryPerUnit(t *testing.T) {
+	t.Parallel()
+	const units, goal = 40_000, 250
+	for _, n := range []int{1, 16, 256} {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			t.Parallel()
+			server := testenv.Redis(t, "appendonly no")
+			c := open(t, dial(t, server.Addr))
+			l := stock.Lane{Sale: 7}
+			live(t, c, l, units)
+			before := usedMemory(t, server)
+			for sold := 0; sold < units; {
+				call := stock.Call{Lane: l, Epoch: 1, Terms: 1, AskedAt: time.Now()}
+				for ; len(call.Attempts) < n && sold < units; sold++ {
+					id := orderID(7, int64(sold))
+					call.Attempts = append(call.Attempts, stock.Attempt{ID: id, User: "user-" + text(1e14+int64(sold)), Quantity: 1, MAC: stock.MAC(id)})
+				}
+				reply, err := c.Take(t.Context(), call)
+				require.NoError(t, err)
+				require.Equal(t, stock.Open, reply.State)
+			}
+			s, err := c.Read(t.Context(), l)
+			require.NoError(t, err)
+			require.Equal(t, []int64{units, units}, []int64{s.Taken, s.Queued})
+			each := float64(usedMemory(t, server)-before) / units
+			t.Logf("%.0f bytes a unit, its slip included, at %d a call", each, n)
+			require.LessOrEqual(t, each, float64(goal))
+		})
+	}
+}
+
+func usedMemory(tb testing.TB, s *testenv.RedisServer) int64 {
+	tb.Helper()
+	n, err := strconv.ParseInt(s.Info("used_memory"), 10, 64)
+	require.NoError(tb, err)
+	return n
+}
