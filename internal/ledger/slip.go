@@ -81,15 +81,15 @@ func (d *desk) giveBack(a *Attempt) {
 	d.forLane(KindLaneReturn, &o, a.Slip.TakenAt)
 }
 
-// adopt tells the lane of an order that it did not take. On the direct path there
-// is none: whoever loads one reads the order.
-func (d *desk) adopt(o *sale.Order, takenAt time.Time) {
-	if d.rec.Path == sale.PathFast {
-		d.forLane(KindLaneAdopt, o, takenAt)
-	}
-}
+// adopt tells the lane of an order that it did not take.
+func (d *desk) adopt(o *sale.Order, takenAt time.Time) { d.forLane(KindLaneAdopt, o, takenAt) }
 
+// forLane tells the lane how an order stands there. On the direct path there is no
+// lane, and whoever loads one reads the orders themselves.
 func (d *desk) forLane(kind Kind, o *sale.Order, takenAt time.Time) {
+	if d.rec.Path != sale.PathFast {
+		return
+	}
 	d.record(kind, o.ID, LaneBody{User: o.User, SKU: o.SKU, Quantity: o.Quantity, TakenAt: Millis(takenAt)})
 }
 

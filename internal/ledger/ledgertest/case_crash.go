@@ -181,13 +181,14 @@ type contents struct {
 }
 
 // untold returns the contents without what the lanes are told.
-func (c contents) untold() contents {
-	c.rows = slices.DeleteFunc(slices.Clone(c.rows), func(e ledger.Entry) bool { return e.Kind == ledger.KindLaneReturn })
-	c.sales = slices.Clone(c.sales)
-	for i := range c.sales {
-		c.sales[i].Seq, c.sales[i].Head = 0, [32]byte{}
+func (c *contents) untold() contents {
+	out := *c
+	out.rows = slices.DeleteFunc(slices.Clone(c.rows), func(e ledger.Entry) bool { return e.Kind == ledger.KindLaneReturn })
+	out.sales = slices.Clone(c.sales)
+	for i := range out.sales {
+		out.sales[i].Seq, out.sales[i].Head = 0, [32]byte{}
 	}
-	return c
+	return out
 }
 
 // dump reads everything, in one instant.

@@ -58,6 +58,16 @@ func laneReturn(t *testing.T, w *world) {
 
 // laneOther: the lane had forgotten a key and took something else under it.
 func laneOther(t *testing.T, w *world) {
+	gone := w.openFast(t, nil)
+	a, b := w.slip(t, gone, click(gone, "ann", "k", 1)), w.slip(t, gone, click(gone, "bob", "k", 1))
+	d := w.direct(t, gone)
+	w.take(t, d, "ann", "k", 2)
+	w.cancel(t, w.take(t, d, "bob", "k", 1))
+	w.writes(t, d, nil, func() { // the lane that took them is none any more
+		require.Equal(t, sale.KeyMismatch, w.try(t, d, a).Verdict)
+		require.Equal(t, sale.Replayed, w.try(t, d, b).Verdict)
+	})
+
 	s := w.openFast(t, nil)
 	o := w.judged(t, s, w.slip(t, s, click(s, "ann", "k", 1)))
 	other := w.slip(t, s, click(s, "ann", "k", 2))

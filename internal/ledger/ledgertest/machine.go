@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,7 +19,8 @@ import (
 
 // Machine leads sales through random lives: batches with repeats, payments of
 // every kind, sweeps, refunds, restocks, changes of every rule, leaps of the
-// clock. After every act the sale is recounted, and every answer is compared
+// clock; a lane that takes, forgets and is loaded again, slips that are judged
+// late, twice, by receipt or never. After every act the sale is recounted, and every answer is compared
 // with that of a MemStore which lives the same life. checks is the number of
 // lives. On failure rapid prints the shortest life it can find, and its seed.
 func Machine(t *testing.T, open func(t *testing.T) World, checks int) {
@@ -35,7 +37,7 @@ func Machine(t *testing.T, open func(t *testing.T) World, checks int) {
 		}
 		how := settingGen().Draw(rt, "setting")
 		a, b := newLife(t, subject, how), newLife(t, twin, how)
-		for _, o := range rapid.SliceOfN(opGen(), 30, 80).Draw(rt, "life") {
+		for _, o := range rapid.SliceOfN(opGen(how.verbs()), 30, 80).Draw(rt, "life") {
 			said, expected := a.live(o), b.live(o)
 			require.Equal(rt, expected, said, "%+v", o)
 			require.Equal(rt, b.portrait(), a.portrait(), "after %+v", o)
@@ -67,6 +69,7 @@ type setting struct {
 	Stock    [2]int64
 	Rule     sale.LimitRule
 	Patience int64
+	Fast     bool // it knows the fast path
 }
 
 func settingGen() *rapid.Generator[setting] {
@@ -77,8 +80,21 @@ func settingGen() *rapid.Generator[setting] {
 			},
 			Rule:     rapid.SampledFrom([]sale.LimitRule{sale.LimitLive, sale.LimitEverPaid}).Draw(t, "rule"),
 			Patience: rapid.SampledFrom([]int64{0, 3, 2, 1}).Draw(t, "patience"),
+			Fast:     rapid.SampledFrom([]bool{false, true, true}).Draw(t, "fast"),
 		}
 	})
+}
+
+// verbs are the acts that a life may do; rapid prefers what comes first.
+func (s setting) verbs() []string {
+	verbs := []string{
+		"buy", "pay", "lapse", "buy", "cancel", "refund", "buy", "pay", "buy", "cancel", "refund", "lapse", "underpay", "fail", "sweep",
+		"expire", "done", "restock", "limit", "rule", "price", "hold", "patience", "pause", "resume", "resume", "end", "wait", "wait",
+	}
+	if s.Fast {
+		return append(fastVerbs(), verbs...)
+	}
+	return verbs
 }
 
 // opClick is one attempt of a batch.
@@ -88,7 +104,7 @@ type opClick struct {
 	Quantity int64
 }
 
-func opGen() *rapid.Generator[op] {
+func opGen(verbs []string) *rapid.Generator[op] {
 	slot := rapid.IntRange(0, lifeUsers*lifeKeys-1)
 	charge := rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(0, lifePayments-1), rapid.IntRange(0, lifePayments-1)) // some are told again
 	clicks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) opClick {
@@ -97,15 +113,11 @@ func opGen() *rapid.Generator[op] {
 			Quantity: rapid.SampledFrom([]int64{1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 0}).Draw(t, "quantity"),
 		}
 	}), 1, 6)
-	// rapid prefers what comes first.
-	verbs := rapid.SampledFrom([]string{
-		"buy", "pay", "lapse", "buy", "cancel", "refund", "buy", "pay", "buy", "cancel", "refund", "lapse", "underpay", "fail", "sweep",
-		"expire", "done", "restock", "limit", "rule", "price", "hold", "patience", "pause", "resume", "resume", "end", "wait", "wait",
-	})
+	verb := rapid.SampledFrom(verbs)
 	return rapid.Custom(func(t *rapid.T) op {
-		o := op{Verb: verbs.Draw(t, "verb")}
+		o := op{Verb: verb.Draw(t, "verb")}
 		switch o.Verb {
-		case "buy":
+		case "buy", "take":
 			o.Clicks = clicks.Draw(t, "clicks")
 		case "cancel", "expire":
 			o.Slot = slot.Draw(t, "slot")
@@ -114,7 +126,9 @@ func opGen() *rapid.Generator[op] {
 			o.Heir = rapid.IntRange(0, 7).Draw(t, "heir") == 7
 		case "refund":
 			o.Slot, o.Flag, o.Heir = slot.Draw(t, "slot"), rapid.Bool().Draw(t, "restock"), rapid.IntRange(0, 3).Draw(t, "heir") == 3
-		case "done":
+		case "settle", "finish", "build":
+			o.N, o.Flag = rapid.Int64Range(1, 4).Draw(t, "slips"), rapid.IntRange(0, 3).Draw(t, "lost") == 3
+		case "done", "present", "withdraw":
 			o.Charge = charge.Draw(t, "charge")
 		case "restock":
 			o.N, o.Flag = rapid.Int64Range(-4, 3).Draw(t, "add"), rapid.Bool().Draw(t, "item")
@@ -140,6 +154,7 @@ type life struct {
 	w    *world
 	sale sale.Sale
 	born time.Time
+	lane lane
 }
 
 func newLife(t *testing.T, w *world, how setting) *life {
@@ -148,7 +163,11 @@ func newLife(t *testing.T, w *world, how setting) *life {
 		s.PerUserLimit, s.MaxUnpaidHolds, s.CoolDown, s.Hold, s.LimitRule = 3, how.Patience, time.Minute, 30*time.Second, how.Rule
 		s.Items = []sale.Item{{SKU: "A", Stock: how.Stock[0], Price: 100}, {SKU: "B", Stock: how.Stock[1], Price: 0}}
 	})
-	return &life{t: t, w: w, sale: s, born: w.now(t)}
+	l := &life{t: t, w: w, sale: s, born: w.now(t)}
+	if how.Fast {
+		l.build(t.Context(), false)
+	}
+	return l
 }
 
 func slotNames(slot int) (user, key string) {
@@ -183,8 +202,8 @@ func (l *life) since(at time.Time) string {
 }
 
 func (l *life) told(o *sale.Order) string {
-	return fmt.Sprintf("%s %s×%d %d%s terms %d v%d %s expires %s ended %s", o.User, o.SKU, o.Quantity, o.Amount, o.Currency,
-		o.Terms, o.Version, o.State, l.since(o.ExpiresAt), l.since(o.EndedAt))
+	return fmt.Sprintf("%s %s×%d %d%s terms %d v%d epoch %d %s %s expires %s ended %s", o.User, o.SKU, o.Quantity, o.Amount, o.Currency,
+		o.Terms, o.Version, o.Epoch, o.State, o.Reason, l.since(o.ExpiresAt), l.since(o.EndedAt))
 }
 
 // live does one act and returns the answer.
@@ -217,6 +236,9 @@ func (l *life) live(o op) string {
 		l.w.Advance(time.Duration(o.N) * time.Millisecond)
 		return ""
 	}
+	if said, done := l.liveFast(ctx, o); done {
+		return said
+	}
 	after, err := l.w.ledger.ChangeSale(ctx, l.sale.Slug, 0, l.changeOf(o))
 	return l.answer(fmt.Sprintf("%s v%d terms %d %+v", after.State, after.Version, after.Terms, after.Items), err)
 }
@@ -231,14 +253,29 @@ func (l *life) answer(said string, err error) string {
 }
 
 func (l *life) buy(ctx context.Context, clicks []opClick) string {
-	b := ledger.Batch{Sale: l.sale.Number, Epoch: l.sale.Epoch}
+	attempts := make([]ledger.Attempt, 0, len(clicks))
 	for _, c := range clicks {
 		user, key := slotNames(c.Slot)
-		b.Attempts = append(b.Attempts, ledger.Attempt{
+		attempts = append(attempts, ledger.Attempt{
 			ID: l.sale.OrderID(user, key), User: user, SKU: []string{"A", "B", "C"}[c.Item], Quantity: c.Quantity,
 		})
 	}
-	out, err := l.w.ledger.Reserve(ctx, b)
+	return l.reserve(ctx, attempts)
+}
+
+// now returns the sale as it is.
+func (l *life) now(ctx context.Context) sale.Sale {
+	s, err := l.w.ledger.SaleByNumber(ctx, l.sale.Number)
+	require.NoError(l.t, err)
+	return s
+}
+
+func (l *life) reserve(ctx context.Context, attempts []ledger.Attempt) string {
+	epoch := l.now(ctx).Epoch
+	out, err := l.w.ledger.Reserve(ctx, ledger.Batch{Sale: l.sale.Number, Epoch: epoch, Attempts: attempts})
+	if errors.Is(err, ledger.ErrWrongEpoch) {
+		return "wrong epoch"
+	}
 	require.NoError(l.t, err)
 	var said strings.Builder
 	for i := range out.Results {
@@ -324,7 +361,8 @@ func (l *life) portrait() string {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&said, "%s v%d terms %d row %d %+v\n", rec.State, rec.Version, rec.Terms, rec.Seq, rec.Items)
+		fmt.Fprintf(&said, "%s v%d terms %d %s %d of %d row %d %+v\n", rec.State, rec.Version, rec.Terms, rec.Path, rec.Epoch, rec.BuildToken, rec.Seq, rec.Items)
+		said.WriteString(l.lane.portrait())
 		var ids []sale.OrderID
 		for slot := range lifeUsers * lifeKeys {
 			ids = append(ids, l.id(slot), l.heir(slot))

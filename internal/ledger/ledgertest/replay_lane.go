@@ -91,6 +91,9 @@ func (p *replay) laneRow(e *ledger.Entry) {
 		return
 	}
 	o, known := p.orders[e.Order]
+	if p.sale.Path != sale.PathFast {
+		p.wrong("journal: row %d speaks to a lane on the direct path", e.Seq)
+	}
 	if b.User == "" || b.TakenAt == 0 || e.Order.Sale() != e.Sale {
 		p.wrong("journal: row %d tells the lane of %+v", e.Seq, b)
 	}
@@ -105,8 +108,6 @@ func (p *replay) laneRow(e *ledger.Entry) {
 		p.wrong("P6 row %d has the lane adopt order %v, which is %q", e.Seq, e.Order, o.State)
 	case b.User != o.User || b.SKU != o.SKU || b.Quantity != o.Quantity:
 		p.wrong("P2 row %d has the lane adopt %+v for %+v", e.Seq, b, o)
-	case p.sale.Path != sale.PathFast:
-		p.wrong("journal: row %d speaks to a lane on the direct path", e.Seq)
 	}
 }
 
