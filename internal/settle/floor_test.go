@@ -122,7 +122,7 @@ func (f *floor) attempt(user string, item int, asked time.Time) stock.Attempt {
 // try sends the click of each user for one unit of the first item, and returns the
 // verdicts.
 func (f *floor) try(t require.TestingT, who ...string) []sale.Verdict {
-	now, err := f.Now(context.Background()) //nolint:usetesting // the T of rapid has none
+	now, err := f.Now(context.Background())
 	require.NoError(t, err)
 	verdicts := make([]sale.Verdict, 0, len(who))
 	home := make(map[stock.Lane][]stock.Attempt)
@@ -134,7 +134,7 @@ func (f *floor) try(t require.TestingT, who ...string) []sale.Verdict {
 		for len(attempts) > 0 {
 			part := attempts[:min(len(attempts), stock.MaxBatch)]
 			attempts = attempts[len(part):]
-			reply, err := f.counter.Take(context.Background(), stock.Call{ //nolint:usetesting // as above
+			reply, err := f.counter.Take(context.Background(), stock.Call{
 				Lane: l, Epoch: f.sale.Epoch, Terms: f.sale.Terms, AskedAt: now, Attempts: part,
 			})
 			require.NoError(t, err)
@@ -212,7 +212,7 @@ func (f *floor) letters(t *testing.T) []ledger.Letter {
 // on what is left of every item, the tray is empty, and the lane has recorded the
 // orders that live.
 func (f *floor) inStep(t require.TestingT) {
-	ctx := context.Background() //nolint:usetesting // the T of rapid has none
+	ctx := context.Background()
 	s, err := f.SaleByNumber(ctx, f.sale.Number)
 	require.NoError(t, err)
 	left := make([]int64, len(s.Items))

@@ -3,6 +3,7 @@ package settle_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,13 +38,13 @@ func (f *floor) restock(t *testing.T, add int64) {
 func TestUnitsThatComeBackSellAgainOnEveryInstance(t *testing.T) {
 	t.Parallel()
 	onFloor(t, 3, func(t *testing.T, f *floor) {
-		again := 0
+		var again atomic.Int64
 		ears, deaf := context.WithCancel(t.Context())
 		defer deaf()
 		go func() {
 			_ = f.counter.Listen(ears, func(m stock.Message) {
 				if m.Kind == stock.KindSellsAgain {
-					again++
+					again.Add(1)
 				}
 			})
 		}()
@@ -51,11 +52,11 @@ func TestUnitsThatComeBackSellAgainOnEveryInstance(t *testing.T) {
 		f.take(t, "a", "b", "c")
 		f.pass(time.Second)
 		require.Equal(t, []sale.Verdict{sale.SoldOut}, f.try(t, "d"))
-		require.Zero(t, again, "births are no news to a lane")
+		require.Zero(t, again.Load(), "births are no news to a lane")
 		_, err := f.Cancel(t.Context(), f.id("a"), "")
 		require.NoError(t, err)
 		f.pass(50 * time.Millisecond)
-		require.Equal(t, 1, again, "the commit itself nudges")
+		require.Equal(t, int64(1), again.Load(), "the commit itself nudges")
 		f.take(t, "d")
 		f.pass(time.Second)
 		leave()
@@ -175,7 +176,7 @@ func TestFrozenLaneIsWaitedFor(t *testing.T) {
 		require.NoError(t, err)
 		f.pass(3 * time.Second)
 		require.Equal(t, before.Applied, f.standing(t).Applied, "nothing reaches a frozen lane")
-		require.Empty(t, seen.failures[settle.DoingForward], "a build is no failure")
+		seen.note(func() { require.Empty(t, seen.failures[settle.DoingForward], "a build is no failure") })
 
 		// The build ends; what it has set contains the cancelled order.
 		f.sale, err = f.FinishBuild(t.Context(), ledger.Finish{Build: b, Salts: []uint32{0}, Load: func(ctx context.Context, now ledger.Present) error {
@@ -205,14 +206,14 @@ func TestChangesOfASaleReachTheLaneOnce(t *testing.T) {
 		f.restock(t, 5)
 		f.pass(time.Second)
 		require.Equal(t, int64(15), f.standing(t).Left[0])
-		s, err := f.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionPause})
+		_, err := f.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionPause})
 		require.NoError(t, err)
 		f.pass(time.Second)
 		require.Equal(t, []sale.Verdict{sale.PausedNow}, f.try(t, "a"))
 		limit := int64(2)
 		_, err = f.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{PerUserLimit: &limit}})
 		require.NoError(t, err)
-		s, err = f.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionResume})
+		s, err := f.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionResume})
 		require.NoError(t, err)
 		f.pass(5 * time.Second)
 		leave()
@@ -253,8 +254,8 @@ func TestWhatEndsAnOrderReachesTheLane(t *testing.T) {
 		require.NoError(t, courier.Round(t.Context()))
 
 		record := func(user string) (stock.Record, time.Time) {
-			r, err := f.counter.Records(t.Context(), f.lane(), user)
-			require.NoError(t, err)
+			r, failed := f.counter.Records(t.Context(), f.lane(), user)
+			require.NoError(t, failed)
 			require.Len(t, r.Orders, 1)
 			return r.Orders[0], r.CoolUntil
 		}
@@ -291,10 +292,10 @@ func TestColdLaneIsTroubleAndLivedThrough(t *testing.T) {
 		leave := hire(t, f, c, options("w", seen))
 		f.take(t, f.fresh(5)...)
 		f.pass(time.Second)
-		require.Zero(t, seen.troubles)
+		seen.note(func() { require.Zero(t, seen.troubles) })
 		f.counter.Wipe()
 		f.pass(10 * time.Second)
-		require.NotZero(t, seen.troubles)
+		seen.note(func() { require.NotZero(t, seen.troubles) })
 		require.Less(t, c.count("Claim"), 40, "it does not spin")
 		f.build(t, 1)
 		f.take(t, "again")

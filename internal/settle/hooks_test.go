@@ -58,8 +58,8 @@ func (h *hooks) leave(call string, err error) error {
 	return fn(call)
 }
 
-// hookedLedger is a ledger with hooks on what workers call. The database refuses
-// the orders of the users in refused, but takes their letters.
+// hookedLedger is a ledger with hooks on what workers call. The orders of the
+// users in refused fail alone, each with its error; their letters do not.
 type hookedLedger struct {
 	ledger.Ledger
 	hooks
@@ -73,11 +73,14 @@ func (l *hookedLedger) Reserve(ctx context.Context, b ledger.Batch) (ledger.Batc
 	good := b
 	good.Attempts = nil
 	var places []int
+	all := make([]ledger.Result, len(b.Attempts))
 	for i := range b.Attempts {
-		if _, bad := l.refused.Load(b.Attempts[i].User); !bad {
-			good.Attempts = append(good.Attempts, b.Attempts[i])
-			places = append(places, i)
+		if why, bad := l.refused.Load(b.Attempts[i].User); bad {
+			all[i].Err, _ = why.(error)
+			continue
 		}
+		good.Attempts = append(good.Attempts, b.Attempts[i])
+		places = append(places, i)
 	}
 	var out ledger.Batched
 	var err error
@@ -86,10 +89,6 @@ func (l *hookedLedger) Reserve(ctx context.Context, b ledger.Batch) (ledger.Batc
 	}
 	if err = l.leave("Reserve", err); err != nil {
 		return ledger.Batched{}, err
-	}
-	all := make([]ledger.Result, len(b.Attempts))
-	for i := range all {
-		all[i].Err = ledger.ErrConstraint
 	}
 	for i, at := range places {
 		all[at] = out.Results[i]

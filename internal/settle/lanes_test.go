@@ -242,7 +242,7 @@ func TestLetterWithAFinalOrderIsNotReplayed(t *testing.T) {
 	t.Parallel()
 	onFloor(t, 3, func(t *testing.T, f *floor) {
 		l := &hookedLedger{Ledger: f}
-		l.refused.Store("mallory", true) // the database takes the rejection
+		l.refused.Store("mallory", ledger.ErrConstraint) // the database takes the rejection
 		leave := hire(t, l, f.counter, options("w", &witness{}))
 		f.take(t, "mallory")
 		f.pass(5 * time.Second)

@@ -45,7 +45,7 @@ func (l *life) hire(i int) {
 	l.hired++
 	o := options(fmt.Sprintf("judge-%d", l.hired), &witness{})
 	o.Clock = func() time.Time {
-		now, err := l.Now(context.Background()) //nolint:usetesting // it outlives no test
+		now, err := l.Now(context.Background())
 		if err != nil {
 			panic(err)
 		}
@@ -86,7 +86,7 @@ func (l *life) order(a act) sale.OrderID {
 // mortal lets the calls of a worker fail from the n-th on.
 func (l *life) mortal(a act) (dead func() bool) {
 	calls, died := 0, false
-	check := func(happened bool) func(string) error { //nolint:revive // which side of the call
+	check := func(happened bool) func(string) error {
 		return func(string) error {
 			if !happened {
 				calls++
@@ -233,7 +233,7 @@ func TestRandomLivesEndInStep(t *testing.T) {
 		l := newLife(t, rapid.SampledFrom([]sale.LimitRule{sale.LimitLive, sale.LimitEverPaid}).Draw(rt, "rule"), rapid.Int64Range(1, 6).Draw(rt, "units"))
 		for _, a := range rapid.SliceOfN(actGen(), 10, 80).Draw(rt, "life") {
 			l.live(rt, a)
-			s, err := l.SaleByNumber(context.Background(), l.sale.Number) //nolint:usetesting // the T of rapid has none
+			s, err := l.SaleByNumber(t.Context(), l.sale.Number)
 			require.NoError(rt, err)
 			for i := range s.Items {
 				require.LessOrEqual(rt, s.Items[i].Sold, s.Items[i].Stock, "after %+v", a)

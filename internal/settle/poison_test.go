@@ -25,7 +25,7 @@ func TestC37PoisonNeverBlocksTheGood(t *testing.T) {
 		who := f.fresh(500)
 		f.take(t, who[:250]...)
 		f.take(t, "mallory")
-		l.refused.Store("mallory", true)
+		l.refused.Store("mallory", ledger.ErrConstraint)
 		good := f.tray(t)[0]
 		with := func(name, value string) map[string]string {
 			fields := maps.Clone(good.Fields)
@@ -272,7 +272,7 @@ func TestWholeEntryWaitsForItsWorstSlip(t *testing.T) {
 	t.Parallel()
 	onFloor(t, 100, func(t *testing.T, f *floor) {
 		l := &hookedLedger{Ledger: f}
-		l.refused.Store("u2", true)
+		l.refused.Store("u2", ledger.ErrConstraint)
 		f.take(t, users(5)...)
 		seen := &witness{}
 		leave := hire(t, l, f.counter, options("w", seen))
@@ -298,7 +298,7 @@ func TestEverythingRefusedIsParkedInBoundedTime(t *testing.T) {
 		l := &hookedLedger{Ledger: f}
 		who := f.fresh(1500)
 		for _, user := range who {
-			l.refused.Store(user, true)
+			l.refused.Store(user, ledger.ErrConstraint)
 		}
 		f.take(t, who...)
 		leave := hire(t, l, f.counter, options("w", &witness{}))
