@@ -135,7 +135,7 @@ func TestUserOfALostReplyIsNoStranger(t *testing.T) {
 func TestLaneOutOfOrderIsBusyAndReported(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(s *fastShop){
-		"cold": func(s *fastShop) { s.mem.Wipe() },
+		"cold":   func(s *fastShop) { s.mem.Wipe() },
 		"frozen": func(s *fastShop) { s.freeze() },
 		"stale": func(s *fastShop) {
 			old := s.mem.Save()

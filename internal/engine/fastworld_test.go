@@ -224,12 +224,12 @@ func (s *fastShop) judgeBy(book ledger.Ledger, lanes int) []sale.OrderID {
 	var ids []sale.OrderID
 	for i := range lanes {
 		l := stock.Lane{Sale: s.sale.Number, Index: i, Salt: 7}
-		entries, err := s.mem.Look(s.t.Context(), l, "", 1000)
+		entries, err := s.mem.Look(s.t.Context(), l, "", 100_000)
 		require.NoError(s.t, err)
 		batch := ledger.Batch{Sale: s.sale.Number}
 		for j := range entries {
-			slips, err := stock.ReadSlips(s.sale.Number, &entries[j])
-			require.NoError(s.t, err)
+			slips, readErr := stock.ReadSlips(s.sale.Number, &entries[j])
+			require.NoError(s.t, readErr)
 			for k := range slips {
 				require.True(s.t, signer.Check(&slips[k]), "every slip is authentic")
 				ids = append(ids, slips[k].ID)

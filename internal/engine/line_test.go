@@ -136,7 +136,7 @@ func TestInfrastructureTroubleIsNeverABusinessAnswer(t *testing.T) {
 func TestWrongEpochIsReadAgainAndFollowed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *shop) {
-		s.open(1, 1)
+		s.open(2, 1)
 		var calls atomic.Int64
 		s.ledger.set(func() {
 			s.ledger.before = func(ledger.Batch) error {
@@ -149,7 +149,7 @@ func TestWrongEpochIsReadAgainAndFollowed(t *testing.T) {
 		require.Equal(t, sale.Taken, s.buy("u", "k", 1).Verdict)
 		s.ledger.set(func() { s.ledger.before = func(ledger.Batch) error { return ledger.ErrWrongEpoch } })
 		_, err := s.try("v", "k", 1)
-		require.Equal(t, sale.CodeBusy, sale.CodeOf(err), "nothing was done")
+		require.Equal(t, sale.CodeBusy, sale.CodeOf(err), "nothing was done: %v", err)
 	})
 }
 

@@ -236,7 +236,6 @@ func TestInstancesOnTheDirectPathLearnOfEachOther(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, sale.Taken, s.buyAt(s.second, "d").Verdict)
 		s.pass(1001 * time.Millisecond)
-		asked = s.ledger.reserves.Load()
 		refuseAll(t, s.Engine, "2", sale.SoldOut)
 		synctest.Wait()
 		require.Equal(t, sale.Replayed, s.buyAt(s.Engine, "d").Verdict)
