@@ -30,27 +30,30 @@ type Item struct {
 
 // AdminSale is a sale as an operator sees it.
 type AdminSale struct {
-	ID              string      `json:"sale"`
-	Number          uint32      `json:"number"`
-	Version         int64       `json:"version"` // the ETag is the same number in quotes
-	State           string      `json:"state"`   // draft, published, paused, closed, deleted
-	Status          string      `json:"status"`
-	Title           string      `json:"title"`
-	StartsAt        time.Time   `json:"starts_at"`
-	EndsAt          time.Time   `json:"ends_at"`
-	PerUserLimit    int64       `json:"per_user_limit"`
-	LimitRule       string      `json:"limit_rule"` // live, ever_paid
-	HoldSeconds     int64       `json:"hold_seconds"`
-	MaxUnpaidHolds  int64       `json:"max_unpaid_holds"` // 0: no cap
-	CoolDownSeconds int64       `json:"cool_down_seconds"`
-	Currency        string      `json:"currency"`
-	PreferredPath   string      `json:"preferred_path"` // direct, fast: the way attempts shall take
-	Terms           int64       `json:"terms"`
-	Path            string      `json:"path"` // direct, fast: the way attempts take now
-	Epoch           int64       `json:"epoch"`
-	Items           []AdminItem `json:"items"`
-	CreatedAt       time.Time   `json:"created_at"`
-	UpdatedAt       time.Time   `json:"updated_at"`
+	ID              string    `json:"sale"`
+	Number          uint32    `json:"number"`
+	Version         int64     `json:"version"` // the ETag is the same number in quotes
+	State           string    `json:"state"`   // draft, published, paused, closed, deleted
+	Status          string    `json:"status"`
+	Title           string    `json:"title"`
+	StartsAt        time.Time `json:"starts_at"`
+	EndsAt          time.Time `json:"ends_at"`
+	PerUserLimit    int64     `json:"per_user_limit"`
+	LimitRule       string    `json:"limit_rule"` // live, ever_paid
+	HoldSeconds     int64     `json:"hold_seconds"`
+	MaxUnpaidHolds  int64     `json:"max_unpaid_holds"` // 0: no cap
+	CoolDownSeconds int64     `json:"cool_down_seconds"`
+	Currency        string    `json:"currency"`
+	PreferredPath   string    `json:"preferred_path"` // direct, fast: the way attempts shall take
+	Terms           int64     `json:"terms"`
+	Path            string    `json:"path"` // direct, fast: the way attempts take now
+	Epoch           int64     `json:"epoch"`
+	// Outstanding lists the lanes of the fast path that have not confirmed the
+	// change yet; there the old rules apply for a moment more. Empty: all have.
+	Outstanding []int       `json:"outstanding,omitempty"`
+	Items       []AdminItem `json:"items"`
+	CreatedAt   time.Time   `json:"created_at"`
+	UpdatedAt   time.Time   `json:"updated_at"`
 }
 
 // AdminItem is one SKU as an operator sees it: Left = max(0, Stock − Sold).
@@ -77,7 +80,7 @@ type NewSale struct {
 	MaxUnpaidHolds  *int64    `json:"max_unpaid_holds,omitempty"`  // default 2; 0 is no cap
 	CoolDownSeconds *int64    `json:"cool_down_seconds,omitempty"` // default 600
 	Currency        string    `json:"currency"`
-	PreferredPath   string    `json:"preferred_path,omitempty"` // default direct
+	PreferredPath   string    `json:"preferred_path,omitempty"` // direct, fast; the default is the server's
 	Items           []NewItem `json:"items"`
 }
 
@@ -137,14 +140,18 @@ type CancelRequest struct {
 
 // Order is a buyer's order. User and PaymentID are shown to API keys only.
 type Order struct {
-	ID         string     `json:"order"`
-	Sale       string     `json:"sale"`
-	SKU        string     `json:"item"`
-	Quantity   int64      `json:"quantity"`
-	Amount     int64      `json:"amount"`
-	Currency   string     `json:"currency"`
-	State      string     `json:"state"` // reserved, paid, cancelled, expired, rejected, refunded
-	ReservedAt time.Time  `json:"reserved_at"`
+	ID       string `json:"order"`
+	Sale     string `json:"sale"`
+	SKU      string `json:"item"`
+	Quantity int64  `json:"quantity"`
+	Amount   int64  `json:"amount"`
+	Currency string `json:"currency"`
+	State    string `json:"state"` // queued, reserved, paid, cancelled, expired, rejected, refunded
+	// Reason says why a rejected order was rejected: sold_out, stock_reduced,
+	// limit_reached, cool_down, too_late, sale_gone or unreadable.
+	Reason     string     `json:"reason,omitempty"`
+	TakenAt    time.Time  `json:"taken_at,omitzero"`    // when a queued order was taken; zero in every other state
+	ReservedAt time.Time  `json:"reserved_at,omitzero"` // when it was judged; zero for a queued order
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
 	EndedAt    *time.Time `json:"ended_at,omitempty"`
 	Replaces   string     `json:"replaces,omitempty"`
@@ -205,25 +212,63 @@ type Problem struct {
 	Available *int64     `json:"available,omitempty"` // insufficient: what may still be had
 	StartsAt  *time.Time `json:"starts_at,omitempty"` // not_started
 	RetryAt   *time.Time `json:"retry_at,omitempty"`  // cool_down
-	Orders    []Order    `json:"orders,omitempty"`    // limit_reached: the buyer's orders in the sale
+	// Orders holds, for limit_reached, the buyer's orders in the sale. Where a buy
+	// was taken first and rejected by the judge, it holds the rejected order alone.
+	Orders []Order `json:"orders,omitempty"`
 }
 
-// Stats is what operators watch. Loads and streams are those of the instance
-// that answers.
+// Route is the body of a change of path.
+type Route struct {
+	Path string `json:"path"` // direct, fast
+}
+
+// DeadLetter is a slip that the ledger could not judge.
+type DeadLetter struct {
+	ID    string `json:"letter"`
+	Sale  string `json:"sale"`
+	Place string `json:"place"` // lane, entry and index of the slip
+	Cause string `json:"cause"`
+	State string `json:"state"` // open, replayed, dropped
+	// Raw is the slip, or the tray's entry, as it was found; base64 in JSON.
+	Raw []byte `json:"raw"`
+	// Attempt is what the slip stands for, if an instance of the house made it;
+	// nil for a forged or unreadable one, which can only be dropped.
+	Attempt  *LetterAttempt `json:"attempt,omitempty"`
+	ParkedAt time.Time      `json:"parked_at"`
+	ClosedAt *time.Time     `json:"closed_at,omitempty"`
+}
+
+// LetterAttempt is an attempt whose slip became a dead letter.
+type LetterAttempt struct {
+	Order    string    `json:"order"`
+	User     string    `json:"user"`
+	SKU      string    `json:"item"`
+	Quantity int64     `json:"quantity"`
+	TakenAt  time.Time `json:"taken_at"`
+}
+
+// Stats is what operators watch. Loads, streams and waiters are those of the
+// instance that answers.
 type Stats struct {
 	Time    time.Time   `json:"time"` // the ledger's clock
 	Sales   []SaleStats `json:"sales"`
 	Classes Classes     `json:"classes"`
 	Streams int         `json:"streams"` // event streams that are open
+	Waiters int         `json:"waiters"` // requests that wait for a queued order to be judged
 }
 
 // SaleStats sums up the items of a sale that buyers may know of.
 type SaleStats struct {
 	ID     string `json:"sale"`
 	Status string `json:"status"`
+	Path   string `json:"path"` // direct, fast: the way attempts take now
+	Epoch  int64  `json:"epoch"`
 	Stock  int64  `json:"stock"`
 	Sold   int64  `json:"sold"`
 	Left   int64  `json:"left"`
+	// Queued counts the orders that wait for their judgement; nil where the fast
+	// path is not in use, or does not answer.
+	Queued *int64 `json:"queued,omitempty"`
 }
 
 // Classes tells how busy each class of requests is.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
@@ -47,7 +48,7 @@ func adminCreateSale(ctx context.Context, x *exchange) error {
 	if err := decode(x, &n); err != nil {
 		return err
 	}
-	s, err := newSale(&n)
+	s, err := x.api.newSale(&n)
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,13 @@ func adminListOrders(ctx context.Context, x *exchange) error {
 	return x.listOrders(ctx, f)
 }
 
-func adminGetOrder(ctx context.Context, x *exchange) error { return x.showOrder(ctx, "") }
+func adminGetOrder(ctx context.Context, x *exchange) error {
+	q, err := x.query("user")
+	if err != nil {
+		return err
+	}
+	return x.showOrder(ctx, q.Get("user"))
+}
 
 func adminCancelOrder(ctx context.Context, x *exchange) error {
 	if err := x.wantNothing(); err != nil {
@@ -189,9 +196,16 @@ func adminGetStats(ctx context.Context, x *exchange) error {
 		return err
 	}
 	now := x.api.engine.Now()
-	out := client.Stats{Time: now.Truncate(time.Millisecond), Sales: make([]client.SaleStats, len(views)), Streams: x.api.streams.open(), Classes: x.api.gates.load()}
+	out := client.Stats{
+		Time: now.Truncate(time.Millisecond), Sales: make([]client.SaleStats, len(views)),
+		Streams: x.api.streams.open(), Waiters: x.api.waits.caps.count(), Classes: x.api.gates.load(),
+	}
+	counting, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
 	for i, v := range views {
-		s := client.SaleStats{ID: v.Slug, Status: string(v.Status(now))}
+		s := client.SaleStats{
+			ID: v.Slug, Status: string(v.Status(now)), Path: string(v.Path), Epoch: v.Epoch, Queued: x.api.countQueued(counting, &v.Sale),
+		}
 		for j := range v.Items {
 			it := &v.Items[j]
 			s.Stock, s.Sold, s.Left = s.Stock+it.Stock, s.Sold+it.Sold, s.Left+it.Left()
@@ -202,20 +216,58 @@ func adminGetStats(ctx context.Context, x *exchange) error {
 	return nil
 }
 
-// change applies a change and answers with the sale after it.
+// countTime bounds how long the look at the stats waits for the fast counter.
+const countTime = time.Second
+
+// countQueued returns how many orders of a sale wait for their judgement; nil where
+// nobody can tell.
+func (a *API) countQueued(ctx context.Context, s *sale.Sale) *int64 {
+	if a.queued == nil || s.Path != sale.PathFast {
+		return nil
+	}
+	n, err := a.queued(ctx, s)
+	if err != nil { // the other figures are worth showing all the same
+		return nil
+	}
+	return &n
+}
+
+// change applies a change and answers with the sale after it: 202 while some lanes
+// of the fast path have not confirmed it.
 func (x *exchange) change(ctx context.Context, version int64, c sale.Change) error {
 	s, err := x.api.engine.ChangeSale(ctx, x.r.PathValue("sale"), version, c)
 	if err != nil {
 		return err
 	}
 	x.acted(ctx, c.Action, &s.Sale)
-	x.showSale(http.StatusOK, &s.Sale)
+	if len(s.Outstanding) == 0 {
+		x.showSale(http.StatusOK, &s.Sale)
+		return nil
+	}
+	x.w.Header()[headerOutstanding] = []string{list(s.Outstanding)}
+	w := adminSale(&s.Sale, x.api.engine.Now())
+	w.Outstanding = s.Outstanding
+	x.showAdminSale(http.StatusAccepted, &w)
 	return nil
 }
 
+// list writes numbers as a header does.
+func list(numbers []int) string {
+	texts := make([]string, len(numbers))
+	for i, n := range numbers {
+		texts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(texts, ", ")
+}
+
 func (x *exchange) showSale(status int, s *sale.Sale) {
-	x.w.Header()["Etag"] = []string{`"` + strconv.FormatInt(s.Version, 10) + `"`}
-	x.reply(status, typeJSON, render(adminSale(s, x.api.engine.Now())))
+	w := adminSale(s, x.api.engine.Now())
+	x.showAdminSale(status, &w)
+}
+
+func (x *exchange) showAdminSale(status int, w *client.AdminSale) {
+	x.w.Header()["Etag"] = []string{`"` + strconv.FormatInt(w.Version, 10) + `"`}
+	x.reply(status, typeJSON, render(*w))
 }
 
 // acted leaves a line in the log for each thing that an operator did.

@@ -142,7 +142,7 @@ func TestCreatingSales(t *testing.T) {
 	w.buy(t, buyer(t, "u1"), "drop-1", "k2", one).requireCode(t, http.StatusUnprocessableEntity, "item_not_found")
 
 	stats := want[client.Stats](t, http.StatusOK, w.call(t, w.admin, "GET /v1/admin/stats", ""))
-	require.Equal(t, []client.SaleStats{{ID: "drop-1", Status: "live", Stock: 2, Sold: 1, Left: 1}}, stats.Sales)
+	require.Equal(t, []client.SaleStats{{ID: "drop-1", Status: "live", Path: "direct", Epoch: 1, Stock: 2, Sold: 1, Left: 1}}, stats.Sales)
 	require.Equal(t, 1, stats.Classes.Admin.InFlight)
 }
 

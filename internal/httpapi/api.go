@@ -19,9 +19,10 @@ import (
 	"github.com/doorbuster/doorbuster/internal/event"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/obs"
+	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
-// Deps is what the API works with. Everything is required.
+// Deps is what the API works with. Everything is required but Paths and Queued.
 type Deps struct {
 	Engine   *engine.Engine
 	Feed     *event.Feed // closing it ends the event streams
@@ -33,7 +34,31 @@ type Deps struct {
 	Audit func(ctx context.Context, slug string) ([]byte, error)
 	// Ready returns nil while this instance can sell, else what it lacks. It is
 	// asked at every look at /readyz.
-	Ready func(ctx context.Context) error
+	Ready   func(ctx context.Context) error
+	Letters Letters
+	// Paths moves sales between paths; nil where there is no fast counter.
+	Paths Paths
+	// Queued counts the slips of a fast sale that are not judged yet; nil where there
+	// is no fast counter.
+	Queued func(ctx context.Context, s *sale.Sale) (int64, error)
+}
+
+// Letters decides about dead letters. Errors: CodeLetterNotFound, CodeIllegalState.
+type Letters interface {
+	// Replay has the slip of a letter judged now.
+	Replay(ctx context.Context, id ledger.LetterID) (sale.Order, error)
+	// Drop closes a letter for good and returns it.
+	Drop(ctx context.Context, id ledger.LetterID) (ledger.Letter, error)
+}
+
+// Paths moves sales between the direct and the fast path. Errors:
+// CodeSaleNotFound, CodeIllegalState, CodeVersionMismatch.
+type Paths interface {
+	// Preheat brings a sale that prefers the fast path onto it.
+	Preheat(ctx context.Context, slug string) (sale.Sale, error)
+	// Route sets the preferred path under the version that the caller has seen (0
+	// for any) and takes a running sale there.
+	Route(ctx context.Context, slug string, version int64, to sale.Path) (sale.Sale, error)
 }
 
 // Options of the API. Zero values take the defaults.
@@ -50,9 +75,15 @@ type Options struct {
 	// Timeout bounds the work on one request, waiting included; default 10 s.
 	// Streams have no end.
 	Timeout time.Duration
+	// MaxWait bounds how long a request may wait for the judge of a queued order;
+	// default 20 s, which is also the most. Timeout bounds it too.
+	MaxWait time.Duration
+	// DefaultPath is what a new sale prefers that does not say; default PathDirect.
+	DefaultPath sale.Path
 	// The limits of the classes. Defaults: see defaultLimits.
 	Buy, Read, Pay, Admin Limit
 	Streams               StreamLimits
+	Waiters               WaiterLimits
 	// OpsKeys asks for an API key with scope ops on the ops listener, health
 	// checks excepted. To be set where it is not on a loopback address.
 	OpsKeys bool
@@ -77,6 +108,14 @@ type StreamLimits struct {
 	Write time.Duration
 }
 
+// WaiterLimits bounds the requests that wait for the judge. Who is beyond them is
+// answered without waiting.
+type WaiterLimits struct {
+	Total   int // default 10,000
+	PerIP   int // per IPv4 address or IPv6 /64, API keys excepted; default 256
+	PerUser int // default 8
+}
+
 const (
 	defaultMaxBody = 16 << 10
 	adminFactor    = 16
@@ -90,6 +129,12 @@ func (o Options) withDefaults() Options {
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
 	}
+	if o.MaxWait <= 0 || o.MaxWait > maxWait {
+		o.MaxWait = maxWait
+	}
+	if o.DefaultPath == "" {
+		o.DefaultPath = sale.PathDirect
+	}
 	o.Buy = o.Buy.or(Limit{InFlight: 256, Queue: 16384, Wait: 2 * time.Second})
 	o.Read = o.Read.or(Limit{InFlight: 512, Queue: 4096, Wait: 2 * time.Second})
 	o.Pay = o.Pay.or(Limit{InFlight: 128, Queue: 4096, Wait: 5 * time.Second})
@@ -99,6 +144,9 @@ func (o Options) withDefaults() Options {
 	o.Streams.PerUser = positive(o.Streams.PerUser, 8)
 	o.Streams.Heartbeat = positive(o.Streams.Heartbeat, 15*time.Second)
 	o.Streams.Write = positive(o.Streams.Write, 10*time.Second)
+	o.Waiters.Total = positive(o.Waiters.Total, 10_000)
+	o.Waiters.PerIP = positive(o.Waiters.PerIP, 256)
+	o.Waiters.PerUser = positive(o.Waiters.PerUser, 8)
 	return o
 }
 
@@ -123,6 +171,9 @@ type API struct {
 	log      *slog.Logger
 	audit    func(context.Context, string) ([]byte, error)
 	ready    func(context.Context) error
+	letters  Letters
+	paths    Paths // nil: no fast counter
+	queued   func(context.Context, *sale.Sale) (int64, error)
 	opts     Options
 
 	cors      *cors
@@ -130,6 +181,7 @@ type API struct {
 	gates     gates
 	pages     pages
 	streams   *streams
+	waits     *waits
 	exchanges sync.Pool
 	fixed     fixed
 	refusals  refusals
@@ -145,12 +197,12 @@ type gates struct{ buy, read, pay, admin *gate }
 
 // fixed is header values that every answer shares.
 type fixed struct {
-	nosniff, csp, noStore, brief, json, problem, replayed []string
+	nosniff, csp, noStore, brief, json, problem, replayed, soon []string
 }
 
 // New returns the API over d.
 func New(d Deps, o Options) (*API, error) {
-	if d.Engine == nil || d.Feed == nil || d.Auth == nil || d.Metrics == nil || d.Gatherer == nil || d.Logger == nil || d.Audit == nil || d.Ready == nil {
+	if d.Engine == nil || d.Feed == nil || d.Auth == nil || d.Metrics == nil || d.Gatherer == nil || d.Logger == nil || d.Audit == nil || d.Ready == nil || d.Letters == nil {
 		return nil, errors.New("httpapi: something of Deps is missing")
 	}
 	o = o.withDefaults()
@@ -165,18 +217,18 @@ func New(d Deps, o Options) (*API, error) {
 	h := &d.Metrics.HTTP
 	a := &API{
 		engine: d.Engine, ledger: d.Engine.Ledger(), auth: d.Auth, metrics: h, gatherer: d.Gatherer,
-		log: d.Logger, audit: d.Audit, ready: d.Ready, opts: o, cors: allowed, proxies: trusted,
+		log: d.Logger, audit: d.Audit, ready: d.Ready, letters: d.Letters, paths: d.Paths, queued: d.Queued, opts: o, cors: allowed, proxies: trusted,
 		gates: gates{
 			buy: newGate(o.Buy, h.Class("buy")), read: newGate(o.Read, h.Class("read")),
 			pay: newGate(o.Pay, h.Class("pay")), admin: newGate(o.Admin, h.Class("admin")),
 		},
 		fixed: fixed{
 			nosniff: []string{"nosniff"}, csp: []string{"default-src 'none'; frame-ancestors 'none'"}, noStore: []string{"no-store"}, brief: []string{"public, max-age=1"},
-			json: []string{typeJSON}, problem: []string{typeProblem}, replayed: []string{"true"},
+			json: []string{typeJSON}, problem: []string{typeProblem}, replayed: []string{"true"}, soon: []string{"1"},
 		},
 		refusals: newRefusals(), retry: newRetryTimes(), challenge: []string{"Bearer"}, idPrefix: newIDPrefix(),
 	}
-	a.streams = newStreams(a, d.Feed, o.Streams)
+	a.streams, a.waits = newStreams(a, d.Feed, o.Streams), newWaits(o.Waiters, h)
 	a.public = a.mux()
 	return a, nil
 }

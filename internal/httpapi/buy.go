@@ -38,26 +38,64 @@ func buy(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	h := x.w.Header()
-	if wait, preferred := preferredWait(x.r.Header); preferred {
-		h["Preference-Applied"] = []string{"wait=" + strconv.Itoa(wait)}
-	}
 	gated := time.Now()
-	d, err := x.api.engine.Buy(ctx, request)
+	d, err := x.attemptToBuy(ctx, &request)
 	if err != nil {
 		return err
 	}
 	x.tellTimes(gated, &d)
+	if d.Verdict != sale.Taken && d.Verdict != sale.Replayed {
+		return x.refuse(ctx, &d, request.User)
+	}
+	x.sell(&d)
+	return nil
+}
+
+// attemptToBuy asks the engine, and waits for the judge where the buyer prefers to.
+// On the direct path every answer is the judge's own, so that the preference is
+// always met.
+func (x *exchange) attemptToBuy(ctx context.Context, r *engine.Request) (engine.Decision, error) {
+	wait, said := x.granted()
+	if !said {
+		return x.api.engine.Buy(ctx, *r)
+	}
+	if v, err := x.api.engine.Sale(ctx, r.Sale); wait == 0 || err != nil || v.Path != sale.PathFast {
+		x.applied(wait)
+		return x.api.engine.Buy(ctx, *r)
+	}
+	var d engine.Decision
+	err := x.waiting(ctx, r.User, wait, func(ctx context.Context, wait time.Duration) (err error) {
+		r.Wait = wait
+		d, err = x.api.engine.Buy(ctx, *r)
+		return err
+	})
+	return d, err
+}
+
+// sell answers with an order that was taken, now or before. A repeated request gets
+// the order as it is, also a rejected one. To a new one a rejection is a refusal.
+func (x *exchange) sell(d *engine.Decision) {
+	h, o := x.w.Header(), &d.Order
 	status := http.StatusCreated
 	if d.Verdict == sale.Replayed {
 		status = http.StatusOK
 		h[headerReplayed] = x.api.fixed.replayed
-	} else if d.Verdict != sale.Taken {
-		return x.refuse(ctx, &d, request.User)
 	}
-	h["Location"] = []string{"/v1/orders/" + d.Order.ID.String()}
-	x.reply(status, typeJSON, render(x.order(&d.Order)))
-	return nil
+	switch {
+	case o.State == sale.Queued:
+		status = http.StatusAccepted
+		h["Retry-After"] = x.api.fixed.soon
+		if d.Receipt != "" {
+			h[headerReceipt] = []string{d.Receipt}
+		}
+	case o.State == sale.Rejected && d.Verdict == sale.Taken:
+		p := problemOf(rejection(o.Reason))
+		p.Orders = []client.Order{x.order(o)}
+		x.problem(p)
+		return
+	}
+	h["Location"] = []string{"/v1/orders/" + o.ID.String()}
+	x.reply(status, typeJSON, render(x.order(o)))
 }
 
 // request puts together what the engine is asked.
@@ -65,6 +103,9 @@ func (x *exchange) request(a *client.Attempt) (engine.Request, error) {
 	r := engine.Request{Sale: x.r.PathValue("sale"), SKU: a.SKU, Quantity: a.Quantity}
 	var err error
 	if r.Key, err = idempotencyKey(x.r.Header); err != nil {
+		return r, err
+	}
+	if r.Receipt, err = receiptOf(x.r.Header); err != nil {
 		return r, err
 	}
 	if r.User, err = x.buyer(a.OnBehalfOf); err != nil {
@@ -154,7 +195,7 @@ func (x *exchange) ordersIn(ctx context.Context, v *engine.View, user string) ([
 	if v == nil {
 		return nil, nil
 	}
-	found, err := x.api.ledger.ListOrders(ctx, ledger.OrderFilter{Sale: v.Number, User: user, Limit: pageLimit})
+	found, err := x.api.engine.Orders(ctx, ledger.OrderFilter{Sale: v.Number, User: user, Limit: pageLimit})
 	if err != nil {
 		return nil, err
 	}

@@ -17,11 +17,13 @@ import (
 )
 
 const (
-	headerKey       = "Idempotency-Key"
-	headerPass      = "Doorbuster-Pass"
-	headerReplayed  = "Idempotency-Replayed"
-	headerTime      = "Doorbuster-Time"
-	headerRequestID = "X-Request-Id"
+	headerKey         = "Idempotency-Key"
+	headerPass        = "Doorbuster-Pass"
+	headerReplayed    = "Idempotency-Replayed"
+	headerReceipt     = "Doorbuster-Receipt"
+	headerOutstanding = "Doorbuster-Outstanding"
+	headerTime        = "Doorbuster-Time"
+	headerRequestID   = "X-Request-Id"
 )
 
 // exchange is one request with its answer. It is used again for other requests,
@@ -36,6 +38,7 @@ type exchange struct {
 	id    string          // names the request in answers and logs
 	begun time.Time
 
+	inside  *gate // whose place is taken; nil when it is given back
 	status  int   // of the answer; 0 before it
 	cause   error // what made the answer a problem; for the log
 	attempt client.Attempt
@@ -86,12 +89,21 @@ func (x *exchange) run(ctx context.Context) error { //nolint:contextcheck // dea
 		if err := g.enter(ctx); err != nil {
 			return err
 		}
-		defer g.leave()
+		x.inside = g
+		defer x.leave()
 	}
 	if err := x.authenticate(ctx); err != nil {
 		return err
 	}
 	return x.route.handle(ctx, x)
+}
+
+// leave gives the place in the request's class back, once.
+func (x *exchange) leave() {
+	if x.inside != nil {
+		x.inside.leave()
+		x.inside = nil
+	}
 }
 
 // end recovers from a panic, counts, logs and lets the exchange go.

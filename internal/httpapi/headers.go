@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
@@ -65,13 +66,12 @@ func unquote(s string) (string, bool) {
 }
 
 // maxWait bounds how long a buyer may ask us to wait for the judge.
-const maxWait = 20
+const maxWait = 20 * time.Second
 
-// preferredWait returns the seconds of Prefer: wait=N (RFC 7240), at most 20,
-// and whether there is such a preference; what cannot be read is ignored, as
-// the RFC asks. On the direct path every answer is the judge's own, so the
-// preference is always met.
-func preferredWait(h http.Header) (int, bool) {
+// preferredWait returns the seconds of Prefer: wait=N (RFC 7240), at most 20, and
+// whether there is such a preference; what cannot be read is ignored, as the RFC
+// asks.
+func preferredWait(h http.Header) (time.Duration, bool) {
 	for _, line := range h["Prefer"] {
 		for part := range strings.SplitSeq(line, ",") {
 			preference, _, _ := strings.Cut(part, ";")
@@ -83,11 +83,37 @@ func preferredWait(h http.Header) (int, bool) {
 			if err != nil {
 				return 0, false
 			}
-			return int(min(n, maxWait)), true
+			return min(time.Duration(n)*time.Second, maxWait), true
 		}
 	}
 	return 0, false
 }
+
+// receiptOf returns the receipt of a queued order that a request brings; empty for
+// none. Whether it is a good one is for the engine to say.
+func receiptOf(h http.Header) (string, error) {
+	values := h[headerReceipt]
+	if len(values) == 0 {
+		return "", nil
+	}
+	const hint = "send it as it came, or leave it out"
+	if len(values) > 1 {
+		return "", badHeader(headerReceipt, "the header is given more than once", hint)
+	}
+	text := values[0]
+	if len(text) > maxReceipt {
+		return "", badHeader(headerReceipt, "this is too long for a receipt", hint)
+	}
+	for i := range len(text) {
+		if text[i] < '!' || text[i] > '~' {
+			return "", badHeader(headerReceipt, "a receipt is visible ASCII without spaces", hint)
+		}
+	}
+	return text, nil
+}
+
+// maxReceipt is longer than any receipt of ours.
+const maxReceipt = 1024
 
 // ifMatch returns the version of a sale that a request insists on: 0 for
 // If-Match: * and without the header.

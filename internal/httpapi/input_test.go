@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -177,10 +178,10 @@ func TestIdempotencyKeys(t *testing.T) {
 
 func TestPreferWait(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.openSale(t, "drop", 10)
+	w := buildWorld(t, settings{options: httpapi.Options{Timeout: 17900 * time.Millisecond}})
+	w.openSale(t, "drop", 20)
 	for prefer, applied := range map[string]string{
-		"wait=10": "wait=10", "wait=20": "wait=20", "wait=99": "wait=20", "respond-async, wait=5": "wait=5", "Wait = 3": "wait=3", `wait="4"`: "wait=4",
+		"wait=10": "wait=10", "wait=20": "wait=17", "wait=99": "wait=17", "wait=2147483647": "wait=17", "wait=2147483648": "", "respond-async, wait=5": "wait=5", "Wait = 3": "wait=3", `wait="4"`: "wait=4",
 		"wait=-1": "", "wait=x": "", "return=minimal": "", "": "",
 	} {
 		a := w.call(t, buyer(t, "u"+prefer), "POST /v1/sales/drop/orders", one, "Idempotency-Key", "k", "Prefer", prefer)

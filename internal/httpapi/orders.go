@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
+	"time"
 
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -51,21 +53,38 @@ func listOrders(ctx context.Context, x *exchange) error {
 func (x *exchange) listOrders(ctx context.Context, f ledger.OrderFilter) error {
 	limit := f.Limit
 	f.Limit++ // one more tells whether there is a next page
-	found, err := x.api.ledger.ListOrders(ctx, f)
+	found, err := x.api.engine.Orders(ctx, f)
 	if err != nil {
 		return err
 	}
-	more := len(found) > limit
-	found = found[:min(limit, len(found))]
-	out := client.Page[client.Order]{Data: make([]client.Order, len(found))}
-	for i := range found {
-		out.Data[i] = x.order(&found[i])
+	queued, judged := split(found)
+	more := len(judged) > limit
+	judged = judged[:min(limit, len(judged))]
+	out := client.Page[client.Order]{Data: make([]client.Order, 0, len(queued)+len(judged))}
+	for _, part := range [][]sale.Order{queued, judged} {
+		for i := range part {
+			out.Data = append(out.Data, x.order(&part[i]))
+		}
 	}
 	if more {
-		out.Next = cursorText(&found[limit-1])
+		out.Next = cursorText(&judged[limit-1])
 	}
 	x.reply(http.StatusOK, typeJSON, render(out))
 	return nil
+}
+
+// split parts a listing into the queued orders, which lead it, and those of the
+// ledger. What was judged while the list was made is not shown as queued too.
+func split(found []sale.Order) (queued, judged []sale.Order) {
+	n := slices.IndexFunc(found, func(o sale.Order) bool { return o.State != sale.Queued })
+	if n < 0 {
+		return found, nil
+	}
+	judged = found[n:]
+	queued = slices.DeleteFunc(found[:n:n], func(q sale.Order) bool {
+		return slices.ContainsFunc(judged, func(o sale.Order) bool { return o.ID == q.ID })
+	})
+	return queued, judged
 }
 
 func getOrder(ctx context.Context, x *exchange) error {
@@ -80,17 +99,49 @@ func getOrder(ctx context.Context, x *exchange) error {
 	return x.showOrder(ctx, user)
 }
 
+// showOrder answers with an order as it is, or as it is after it was waited for. An
+// order that only its receipt proves is judged by that.
 func (x *exchange) showOrder(ctx context.Context, user string) error {
 	id, err := x.orderID()
 	if err != nil {
 		return err
 	}
-	o, err := x.api.engine.Order(ctx, id, user)
+	receipt, err := receiptOf(x.r.Header)
 	if err != nil {
 		return err
 	}
+	o, err := x.awaited(ctx, id, user)
+	if receipt != "" && err != nil && sale.CodeOf(err) == sale.CodeOrderNotFound {
+		o, err = x.api.engine.OrderByReceipt(ctx, id, user, receipt)
+	}
+	if err != nil {
+		return err
+	}
+	if o.State == sale.Queued {
+		x.w.Header()["Retry-After"] = x.api.fixed.soon
+	}
 	x.reply(http.StatusOK, typeJSON, render(x.order(&o)))
 	return nil
+}
+
+// awaited returns an order, and waits for its judgement where the caller prefers to.
+func (x *exchange) awaited(ctx context.Context, id sale.OrderID, user string) (o sale.Order, err error) {
+	wait, said := x.granted()
+	if wait == 0 || user == "" { // who names no buyer sees judged orders only
+		if said {
+			x.applied(0)
+		}
+		return x.api.engine.Order(ctx, id, user)
+	}
+	err = x.waiting(ctx, user, wait, func(ctx context.Context, wait time.Duration) (err error) {
+		if wait == 0 {
+			o, err = x.api.engine.Order(ctx, id, user)
+		} else {
+			o, err = x.api.engine.Await(ctx, id, user, wait)
+		}
+		return err
+	})
+	return o, err
 }
 
 func cancelOrder(ctx context.Context, x *exchange) error {

@@ -81,7 +81,7 @@ func orderFilter(q url.Values) (ledger.OrderFilter, error) {
 	if text := q.Get("state"); text != "" {
 		f.State = sale.OrderState(text)
 		if !slices.Contains(sale.OrderStates(), f.State) {
-			return f, sale.Invalid("state", "the state is unknown", "use reserved, paid, cancelled, expired, rejected or refunded")
+			return f, sale.Invalid("state", "the state is unknown", "use queued, reserved, paid, cancelled, expired, rejected or refunded")
 		}
 	}
 	if text := q.Get("after"); text != "" {

@@ -43,6 +43,7 @@ func (a *API) routes() []route {
 		sales, oneSale   = "/v1/sales", "/v1/sales/{sale}"
 		orders, oneOrder = "/v1/orders", "/v1/orders/{order}"
 		office, oneDesk  = "/v1/admin/sales", "/v1/admin/sales/{sale}"
+		letters          = "/v1/admin/deadletters"
 	)
 	return []route{
 		{get, "/openapi.yaml", "getOpenAPI", nil, anybody, 0, getOpenAPI, nil},
@@ -71,10 +72,15 @@ func (a *API) routes() []route {
 		{post, oneDesk + "/resume", "adminResumeSale", g.admin, admin, body, adminAct(sale.ActionResume), nil},
 		{post, oneDesk + "/close", "adminCloseSale", g.admin, admin, body, adminAct(sale.ActionClose), nil},
 		{post, oneDesk + "/restock", "adminRestockSale", g.admin, admin, body, adminRestockSale, nil},
+		{post, oneDesk + "/preheat", "adminPreheatSale", g.admin, admin, body, adminPreheatSale, nil},
+		{post, oneDesk + "/path", "adminRouteSale", g.admin, admin, body, adminRouteSale, nil},
 		{post, oneDesk + "/audit", "adminAuditSale", g.admin, admin, body, adminAuditSale, nil},
 		{get, "/v1/admin/orders", "adminListOrders", g.admin, admin, 0, adminListOrders, nil},
 		{get, "/v1/admin/orders/{order}", "adminGetOrder", g.admin, admin, 0, adminGetOrder, nil},
 		{post, "/v1/admin/orders/{order}/cancel", "adminCancelOrder", g.admin, admin, body, adminCancelOrder, nil},
+		{get, letters, "adminListDeadLetters", g.admin, admin, 0, adminListLetters, nil},
+		{post, letters + "/{letter}/replay", "adminReplayDeadLetter", g.admin, admin, body, adminReplayLetter, nil},
+		{post, letters + "/{letter}/drop", "adminDropDeadLetter", g.admin, admin, body, adminDropLetter, nil},
 		{get, "/v1/admin/stats", "adminGetStats", g.admin, admin, 0, adminGetStats, nil},
 	}
 }

@@ -17,6 +17,7 @@ const (
 	codeNoMethod        sale.Code = "method_not_allowed"
 	codeNoPrecondition  sale.Code = "precondition_required"
 	codeTooManyStreams  sale.Code = "too_many_streams"
+	codeRejected        sale.Code = "rejected"
 )
 
 // statusOf maps each code to its one HTTP status.
@@ -28,14 +29,14 @@ func statusOf(code sale.Code) int {
 		return http.StatusUnauthorized
 	case sale.CodeForbidden:
 		return http.StatusForbidden
-	case codeNoRoute, sale.CodeSaleNotFound, sale.CodeOrderNotFound, sale.CodeRefundNotFound, sale.CodeKeyNotFound:
+	case codeNoRoute, sale.CodeSaleNotFound, sale.CodeOrderNotFound, sale.CodeRefundNotFound, sale.CodeKeyNotFound, sale.CodeLetterNotFound:
 		return http.StatusNotFound
 	case codeNoMethod:
 		return http.StatusMethodNotAllowed
 	case codeTimeout:
 		return http.StatusRequestTimeout
 	case sale.CodeSoldOut, sale.CodeInsufficient, sale.CodeLimitReached, sale.CodeCoolDown, sale.CodeNotStarted, sale.CodePaused,
-		sale.CodeTermsChanged, sale.CodeKeyMismatch, sale.CodeSaleExists, sale.CodeIllegalState, sale.CodeStockBelowSold, sale.CodePaymentMismatch:
+		sale.CodeTermsChanged, sale.CodeKeyMismatch, sale.CodeSaleExists, sale.CodeIllegalState, sale.CodeStockBelowSold, sale.CodePaymentMismatch, codeRejected:
 		return http.StatusConflict
 	case sale.CodeEnded, sale.CodeClosed:
 		return http.StatusGone
@@ -91,6 +92,32 @@ func refusal(v sale.Verdict) *sale.Error {
 		return sale.InvalidQuantity(sale.MaxPerUserLimit)
 	case sale.Taken, sale.Replayed:
 		return nil
+	}
+	return e
+}
+
+// rejection is the text of an order that the fast counter had taken and the judge
+// rejected. The order's reason says it exactly; the code is that of the refusal
+// which the same buyer would have met at the door, where there is one.
+func rejection(reason sale.RejectReason) *sale.Error {
+	e := &sale.Error{Hint: "the order is final, and this key stands for it: use a new key for a new click"}
+	switch reason {
+	case sale.RejectedSoldOut:
+		e.Code, e.Message = sale.CodeSoldOut, "every unit went to somebody else before this order was judged"
+	case sale.RejectedStock:
+		e.Code, e.Message = sale.CodeSoldOut, "the stock was reduced before this order was judged"
+	case sale.RejectedLimit:
+		e.Code, e.Message = sale.CodeLimitReached, "the buyer's limit in this sale is reached"
+	case sale.RejectedCoolDown:
+		e.Code, e.Message = sale.CodeCoolDown, "the buyer has let too many holds go unpaid"
+	case sale.RejectedLate:
+		e.Code, e.Message = codeRejected, "the order waited too long for its judgement"
+	case sale.RejectedSale:
+		e.Code, e.Message = codeRejected, "the sale was put away before this order was judged"
+	case sale.RejectedSlip:
+		e.Code, e.Message = codeRejected, "the order could not be judged"
+	default:
+		e.Code, e.Message = codeRejected, "the order was rejected"
 	}
 	return e
 }

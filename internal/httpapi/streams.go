@@ -13,68 +13,44 @@ import (
 // streams knows every open stream: it keeps the caps, and one hub for each sale
 // that somebody listens to. All of them end when the feed is closed.
 type streams struct {
-	api    *API
-	feed   *event.Feed
-	limits StreamLimits
+	api  *API
+	feed *event.Feed
+	caps *caps
 
-	mu     sync.Mutex
-	total  int
-	byIP   map[netip.Prefix]int
-	byUser map[string]int
-	hubs   map[sale.Number]*hub
+	mu   sync.Mutex
+	hubs map[sale.Number]*hub
 }
 
 func newStreams(a *API, feed *event.Feed, limits StreamLimits) *streams {
 	return &streams{
-		api: a, feed: feed, limits: limits,
-		byIP: make(map[netip.Prefix]int), byUser: make(map[string]int), hubs: make(map[sale.Number]*hub),
+		api: a, feed: feed, caps: newCaps(limits.Total, limits.PerIP, limits.PerUser), hubs: make(map[sale.Number]*hub),
 	}
 }
 
 // open returns how many streams there are.
-func (s *streams) open() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.total
-}
+func (s *streams) open() int { return s.caps.count() }
 
 // admit counts a stream in, or refuses it: CodeBusy where the whole is full,
 // too_many_streams where one address or user has too many.
 func (s *streams) admit(from netip.Prefix, user string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.total >= s.limits.Total:
+	switch s.caps.admit(from, user) {
+	case admitted:
+		s.api.metrics.Streams.Inc()
+		return nil
+	case full:
 		s.api.metrics.StreamsRefused.Inc()
 		return sale.Busy()
-	case s.byIP[from] >= s.limits.PerIP, user != "" && s.byUser[user] >= s.limits.PerUser:
-		s.api.metrics.StreamsRefused.Inc()
-		return &sale.Error{
-			Code: codeTooManyStreams, Message: "too many streams are open from this address or for this buyer",
-			Hint: "one stream a page is enough; close the others, or poll the sale", Retry: true,
-		}
+	case tooMany:
 	}
-	s.total++
-	s.byIP[from]++
-	if user != "" {
-		s.byUser[user]++
+	s.api.metrics.StreamsRefused.Inc()
+	return &sale.Error{
+		Code: codeTooManyStreams, Message: "too many streams are open from this address or for this buyer",
+		Hint: "one stream a page is enough; close the others, or poll the sale", Retry: true,
 	}
-	s.api.metrics.Streams.Inc()
-	return nil
 }
 
 func (s *streams) release(from netip.Prefix, user string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.total--
-	if s.byIP[from]--; s.byIP[from] == 0 {
-		delete(s.byIP, from)
-	}
-	if user != "" {
-		if s.byUser[user]--; s.byUser[user] == 0 {
-			delete(s.byUser, user)
-		}
-	}
+	s.caps.release(from, user)
 	s.api.metrics.Streams.Dec()
 }
 

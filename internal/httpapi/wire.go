@@ -27,7 +27,7 @@ func idText(id sale.OrderID) string {
 func ownOrder(o *sale.Order) client.Order {
 	return client.Order{
 		ID: o.ID.String(), Sale: o.Slug, SKU: o.SKU, Quantity: o.Quantity, Amount: o.Amount, Currency: o.Currency,
-		State: string(o.State), ReservedAt: o.ReservedAt, ExpiresAt: instantPtr(o.ExpiresAt), EndedAt: instantPtr(o.EndedAt),
+		State: string(o.State), Reason: string(o.Reason), TakenAt: o.TakenAt, ReservedAt: o.ReservedAt, ExpiresAt: instantPtr(o.ExpiresAt), EndedAt: instantPtr(o.EndedAt),
 		Replaces: idText(o.Replaces), ReplacedBy: idText(o.ReplacedBy),
 	}
 }
@@ -83,11 +83,11 @@ func wireRefund(r *sale.Refund) client.Refund {
 }
 
 // newSale reads a sale to be created and fills in the documented defaults.
-func newSale(n *client.NewSale) (sale.Sale, error) {
+func (a *API) newSale(n *client.NewSale) (sale.Sale, error) {
 	s := sale.Sale{Slug: n.ID, Rules: sale.Rules{
 		Title: n.Title, PerUserLimit: n.PerUserLimit, LimitRule: sale.LimitLive, Hold: sale.DefaultHold,
 		MaxUnpaidHolds: sale.DefaultMaxUnpaidHolds, CoolDown: sale.DefaultCoolDown, Currency: n.Currency,
-		Preferred: sale.Path(cmp.Or(n.PreferredPath, string(sale.PathDirect))),
+		Preferred: sale.Path(cmp.Or(n.PreferredPath, string(a.opts.DefaultPath))),
 	}}
 	var err error
 	if s.StartsAt, err = ParseTime("starts_at", n.StartsAt, n.TimeZone); err != nil {

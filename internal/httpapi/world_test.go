@@ -28,6 +28,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/ledger/ledgertest"
 	"github.com/doorbuster/doorbuster/internal/obs"
 	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/settle"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,6 +47,7 @@ type world struct {
 	store  *ledgertest.MemStore
 	book   *ledger.Book
 	engine *engine.Engine
+	fast   // empty without a fast path
 	feed   *event.Feed
 	deps   httpapi.Deps
 	api    *httpapi.API
@@ -65,6 +67,7 @@ type settings struct {
 	audit   func(context.Context, string) ([]byte, error)
 	ready   func(context.Context) error
 	engine  engine.Options
+	fast    bool       // with a fast counter
 	level   slog.Level // of the log; debug unless set
 }
 
@@ -105,7 +108,12 @@ func buildWorld(tb testing.TB, s settings) *world {
 	if s.engine.Refresh == 0 {
 		s.engine.Refresh, s.level = time.Millisecond, slog.LevelDebug
 	}
-	w.engine = engine.New(l, nil, s.engine)
+	if s.fast {
+		w.setUpFast(tb, l)
+		w.engine = engine.New(l, w.counter, s.engine)
+	} else {
+		w.engine = engine.New(l, nil, s.engine)
+	}
 	w.feed = event.NewFeed(l, event.Options{})
 	feedCtx, stop := context.WithCancel(context.Background()) //nolint:usetesting // ends after the server
 	fed := make(chan struct{})
@@ -130,6 +138,10 @@ func buildWorld(tb testing.TB, s settings) *world {
 	w.deps = httpapi.Deps{
 		Engine: w.engine, Feed: w.feed, Auth: who, Metrics: obs.New(registry, "test"), Gatherer: registry,
 		Logger: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: s.level})), Audit: s.audit, Ready: s.ready,
+		Letters: settle.NewDeadLetters(l),
+	}
+	if w.counter != nil {
+		w.deps.Paths, w.deps.Queued = w.keeper, w.countQueued
 	}
 	w.api, err = httpapi.New(w.deps, s.options)
 	require.NoError(tb, err)

@@ -50,6 +50,7 @@ type HTTP struct {
 	StreamMessages prometheus.Counter
 	StreamsRefused prometheus.Counter
 	StreamsCut     prometheus.Counter
+	Waiters        prometheus.Gauge
 
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -66,6 +67,7 @@ func newHTTP(m *maker) HTTP {
 		StreamMessages: m.counter("http_stream_messages_total", "Messages written to event streams, heartbeats not counted."),
 		StreamsRefused: m.counter("http_streams_refused_total", "Event streams refused because of a cap."),
 		StreamsCut:     m.counter("http_streams_cut_total", "Event streams ended because the reader was too slow or had gone."),
+		Waiters:        m.gauge("http_waiters", "Requests that wait for a queued order to be judged; they take no place among those being worked on."),
 
 		requests: m.counters("http_requests_total", "Requests answered, by operation and HTTP status.", "operation", "status"),
 		seconds:  m.histograms("http_request_seconds", "Time from the end of a request's header to the end of its handler, by class (buy, read, pay, admin); streams are not counted.", latencyBuckets(), "class"),

@@ -54,8 +54,10 @@ type Order struct {
 	State    OrderState
 	Epoch    int64
 	// Version counts the order's transitions, from 1.
-	Version    int64
-	ReservedAt time.Time // when the ledger judged it
+	Version int64
+	// TakenAt is when the fast counter took a queued order; zero in every other state.
+	TakenAt    time.Time
+	ReservedAt time.Time // when the ledger judged it; zero while it is queued
 	ExpiresAt  time.Time // ReservedAt + hold; zero for an order that never waits
 	EndedAt    time.Time // when the present final state began; zero before
 	// Reason says why a rejected order was rejected; empty in every other state.
