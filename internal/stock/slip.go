@@ -42,7 +42,9 @@ type Signer struct {
 	number sale.Number
 	slips  hash.Hash
 	notes  hash.Hash // of receipts
-	buf    []byte
+	buf    []byte    // reused, like the next two
+	text   []byte
+	digest []byte
 }
 
 // NewSigner returns the signer of a sale. The keys are derived from the sale's
@@ -60,7 +62,7 @@ func derive(k sale.Key, use string) []byte {
 // Sign returns the MAC of a slip; TakenAt is not under it.
 func (s *Signer) Sign(slip *Slip) MAC {
 	s.buf = appendPromise(s.buf[:0], s.number, slip)
-	return sum(s.slips, s.buf)
+	return s.sum(s.slips, s.buf)
 }
 
 // Check reports whether the slip is one of this sale that an instance of ours
@@ -71,11 +73,11 @@ func (s *Signer) Check(slip *Slip) bool {
 	return hmac.Equal(want[:], slip.MAC[:]) && slip.ID.Sale() == s.number && drift <= MaxDrift
 }
 
-func sum(mac hash.Hash, text []byte) (m MAC) {
-	var full [sha256.Size]byte
+func (s *Signer) sum(mac hash.Hash, text []byte) (m MAC) {
 	mac.Reset()
 	mac.Write(text)
-	copy(m[:], mac.Sum(full[:0]))
+	s.digest = mac.Sum(s.digest[:0])
+	copy(m[:], s.digest)
 	return m
 }
 
@@ -181,13 +183,15 @@ const (
 
 // Receipt returns the buyer's signed copy of a slip, for a header: visible ASCII.
 func (s *Signer) Receipt(slip *Slip) string {
-	b := receiptBody(s.number, slip)
-	mac := sum(s.notes, b)
-	return receiptPrefix + base64.RawURLEncoding.EncodeToString(append(b, mac[:]...))
+	s.buf = appendReceipt(s.buf[:0], s.number, slip)
+	mac := s.sum(s.notes, s.buf)
+	s.buf = append(s.buf, mac[:]...)
+	s.text = base64.RawURLEncoding.AppendEncode(append(s.text[:0], receiptPrefix...), s.buf)
+	return string(s.text)
 }
 
-func receiptBody(n sale.Number, slip *Slip) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(n))
+func appendReceipt(b []byte, n sale.Number, slip *Slip) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(n))
 	for _, v := range [...]int64{slip.Epoch, slip.Terms, slip.AskedAt.UnixMilli(), slip.TakenAt.UnixMilli()} {
 		b = binary.BigEndian.AppendUint64(b, uint64(v)) //nolint:gosec // the bits matter, not the sign
 	}
@@ -222,7 +226,7 @@ func (s *Signer) Open(text string) (Slip, error) {
 		return Slip{}, err
 	}
 	body, mac := raw[:len(raw)-len(MAC{})], raw[len(raw)-len(MAC{}):]
-	want := sum(s.notes, body)
+	want := s.sum(s.notes, body)
 	if !hmac.Equal(want[:], mac) || sale.Number(binary.BigEndian.Uint32(body)) != s.number {
 		return Slip{}, fmt.Errorf("%w: not a receipt of this sale", ErrUnreadable)
 	}

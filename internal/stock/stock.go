@@ -300,7 +300,7 @@ type Entry struct {
 }
 
 // News carries short messages between instances. They are nudges: lost ones cost
-// time, never correctness.
+// time, never correctness; they may come in another order, and in parts.
 type News interface {
 	// Tell sends a message to every instance, this one included.
 	Tell(ctx context.Context, m Message) error

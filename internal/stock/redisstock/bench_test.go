@@ -24,7 +24,7 @@ const callers = 64
 func press(b *testing.B, n int, units int64, want sale.Verdict) {
 	b.Helper()
 	server := testenv.Redis(b, "appendonly no")
-	c := open(b, dial(b, server.Addr))
+	c := open(b, dial(b, server.URL))
 	l := stock.Lane{Sale: 7}
 	live(b, c, l, units)
 	var users atomic.Int64
@@ -100,7 +100,7 @@ func text(n int64) string { return strconv.FormatInt(n, 10) }
 // BenchmarkClassic is what this counter is compared with: a lock per sale, a
 // decrement, an unlock; who finds the lock taken comes back after 1 ms.
 func BenchmarkClassic(b *testing.B) {
-	client := dial(b, testenv.Redis(b, "appendonly no").Addr)
+	client := dial(b, testenv.Redis(b, "appendonly no").URL)
 	ctx := b.Context()
 	require.NoError(b, client.Do(ctx, client.B().Set().Key("stock").Value(strconv.Itoa(1<<40)).Build()).Error())
 	unlock := rueidis.NewLuaScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
@@ -134,7 +134,7 @@ func TestMemoryPerUnit(t *testing.T) {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			t.Parallel()
 			server := testenv.Redis(t, "appendonly no")
-			c := open(t, dial(t, server.Addr))
+			c := open(t, dial(t, server.URL))
 			l := stock.Lane{Sale: 7}
 			live(t, c, l, units)
 			before := usedMemory(t, server)

@@ -22,7 +22,7 @@ func (c *Counter) Freeze(ctx context.Context, l stock.Lane, token int64) (stock.
 			return stock.Standing{}, err
 		}
 		unfinished := k.buyers(frozen)
-		word, out, err := c.exec(ctx, "freeze", c.scripts.freeze, []string{k.meta(), k.tray(), unfinished}, []string{decimal(token), frozen})
+		word, out, err := c.exec(ctx, c.scripts.freeze, []string{k.meta(), k.tray(), unfinished}, []string{decimal(token), frozen})
 		if err != nil {
 			return stock.Standing{}, err
 		}
@@ -70,7 +70,7 @@ func (c *Counter) Load(ctx context.Context, l stock.Lane, token int64, acts []st
 		end := min(actsPerCall, len(acts))
 		blob, users := packActs(acts[:end])
 		args := append([]string{epoch, blob}, users...)
-		word, _, err := c.exec(ctx, "load", c.scripts.load, []string{k.meta(), k.buyers(epoch)}, args)
+		word, _, err := c.exec(ctx, c.scripts.load, []string{k.meta(), k.buyers(epoch)}, args)
 		if err == nil {
 			err = standing("load", word)
 		}
@@ -97,7 +97,7 @@ func (c *Counter) Set(ctx context.Context, l stock.Lane, token int64, s stock.Se
 	for i, left := range s.Left {
 		args = append(args, decimal(s.Stock[i]), decimal(left))
 	}
-	word, _, err := c.exec(ctx, "set", c.scripts.set, []string{k.meta(), k.tray()}, args)
+	word, _, err := c.exec(ctx, c.scripts.set, []string{k.meta(), k.tray()}, args)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (c *Counter) Unfreeze(ctx context.Context, l stock.Lane, token int64) error
 	k, next := c.keys(l), decimal(token)
 	return c.moving(ctx, k, "unfreeze", func(epoch string) (string, error) {
 		keys := []string{k.meta(), k.buyers(next), k.buyers(epoch)}
-		word, _, err := c.exec(ctx, "unfreeze", c.scripts.unfreeze, keys, []string{next, epoch})
+		word, _, err := c.exec(ctx, c.scripts.unfreeze, keys, []string{next, epoch})
 		return word, err
 	})
 }
@@ -119,7 +119,7 @@ func (c *Counter) Clear(ctx context.Context, l stock.Lane, token int64) error {
 	k, next := c.keys(l), decimal(token)
 	return c.moving(ctx, k, "clear", func(epoch string) (string, error) {
 		keys := []string{k.meta(), k.tray(), k.buyers(next), k.buyers(epoch)}
-		word, _, err := c.exec(ctx, "clear", c.scripts.erase, keys, []string{next, epoch})
+		word, _, err := c.exec(ctx, c.scripts.erase, keys, []string{next, epoch})
 		return word, err
 	})
 }

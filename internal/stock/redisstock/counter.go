@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/doorbuster/doorbuster/internal/redisconn"
 	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
@@ -27,6 +28,9 @@ type Options struct {
 	// CallTimeout is the deadline of a call whose context has none that is
 	// earlier. Zero is DefaultCallTimeout.
 	CallTimeout time.Duration
+	// Observe is told of each script that ran, if set: its name, how long the call
+	// took, and its error, a *redisconn.Error or nil. It must not block.
+	Observe func(script string, took time.Duration, err error)
 }
 
 // Counter is the fast counter over Redis. It is safe for concurrent use, and
@@ -40,7 +44,8 @@ type Counter struct {
 
 var _ stock.Counter = (*Counter)(nil)
 
-// New returns a counter over client, which stays the caller's to close.
+// New returns a counter over client, as redisconn opens one, which stays the
+// caller's to close.
 func New(client rueidis.Client, o Options) (*Counter, error) {
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
@@ -51,7 +56,7 @@ func New(client rueidis.Client, o Options) (*Counter, error) {
 	if strings.ContainsAny(o.Prefix, "{}") {
 		return nil, fmt.Errorf("redisstock: the prefix %q holds braces, which would change the keys' hash tag", o.Prefix)
 	}
-	s, err := loadScripts()
+	s, err := loadScripts(redisconn.ScriptOptions{Timeout: o.CallTimeout, Observe: o.Observe})
 	if err != nil {
 		return nil, err
 	}
@@ -61,55 +66,46 @@ func New(client rueidis.Client, o Options) (*Counter, error) {
 //go:embed lua/*.lua
 var sources embed.FS
 
-// scripts are the programs in lua/, by name.
+// scripts are the programs in lua/.
 type scripts struct {
-	take, records, clock               *rueidis.Lua
-	acts, sync, offset                 *rueidis.Lua
-	freeze, load, set, unfreeze, erase *rueidis.Lua
-	done, retire                       *rueidis.Lua
+	take, records, clock               *redisconn.Script
+	acts, sync, offset                 *redisconn.Script
+	freeze, load, set, unfreeze, erase *redisconn.Script
+	done, retire                       *redisconn.Script
 }
 
-func loadScripts() (scripts, error) {
+func loadScripts(o redisconn.ScriptOptions) (scripts, error) {
 	var s scripts
-	writes := map[string]**rueidis.Lua{
-		"take": &s.take, "acts": &s.acts, "sync": &s.sync, "offset": &s.offset,
+	for name, script := range map[string]**redisconn.Script{
+		"take": &s.take, "records": &s.records, "clock": &s.clock, "acts": &s.acts, "sync": &s.sync, "offset": &s.offset,
 		"freeze": &s.freeze, "load": &s.load, "set": &s.set, "unfreeze": &s.unfreeze, "clear": &s.erase,
 		"done": &s.done, "retire": &s.retire,
-	}
-	for name, script := range writes {
+	} {
 		text, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			return s, fmt.Errorf("redisstock: %w", err)
 		}
-		// Not the retryable kind: a script whose reply is lost may have run.
-		*script = rueidis.NewLuaScript(string(text))
-	}
-	reads := map[string]**rueidis.Lua{"records": &s.records, "clock": &s.clock}
-	for name, script := range reads {
-		text, err := sources.ReadFile("lua/" + name + ".lua")
-		if err != nil {
-			return s, fmt.Errorf("redisstock: %w", err)
-		}
-		*script = rueidis.NewLuaScriptReadOnly(string(text))
+		*script = redisconn.NewScript(name, string(text), o)
 	}
 	return s, nil
 }
 
-// exec runs a script of the name for errors, and returns its reply, whose first
-// element is a word.
-func (c *Counter) exec(ctx context.Context, name string, s *rueidis.Lua, keys, args []string) (string, []rueidis.RedisMessage, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	out, err := s.Exec(ctx, c.client, keys, args).ToArray()
+// exec runs a script and returns its reply, whose first element is a word.
+func (c *Counter) exec(ctx context.Context, s *redisconn.Script, keys, args []string) (string, []rueidis.RedisMessage, error) {
+	msg, err := s.Run(ctx, c.client, keys, args)
 	if err != nil {
-		return "", nil, unavailable(name, err)
+		return "", nil, unavailable(s.Name(), err)
+	}
+	out, err := msg.ToArray()
+	if err != nil {
+		return "", nil, unavailable(s.Name(), err)
 	}
 	if len(out) == 0 {
-		return "", nil, unavailable(name, errReply)
+		return "", nil, unavailable(s.Name(), errReply)
 	}
 	word, err := out[0].ToString()
 	if err != nil {
-		return "", nil, unavailable(name, err)
+		return "", nil, unavailable(s.Name(), err)
 	}
 	return word, out[1:], nil
 }
@@ -120,7 +116,7 @@ var errReply = errors.New("an answer of another script")
 // unavailable wraps whatever the server or the network answered: it is never a
 // verdict.
 func unavailable(name string, err error) error {
-	return fmt.Errorf("%w: %s: %w", stock.ErrUnavailable, name, err)
+	return fmt.Errorf("%w: %w", stock.ErrUnavailable, redisconn.Trouble(name, err))
 }
 
 // standing turns the word by which a script tells of the lane into the error of

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/doorbuster/doorbuster/internal/redisconn"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
 	"github.com/doorbuster/doorbuster/internal/stock/redisstock"
@@ -18,12 +19,10 @@ import (
 
 const prefix = "test"
 
-func dial(tb testing.TB, addr ...string) rueidis.Client {
+// dial opens a client as the product does.
+func dial(tb testing.TB, url string) rueidis.Client {
 	tb.Helper()
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: addr, DisableCache: true, ReadBufferEachConn: 64 << 10, WriteBufferEachConn: 64 << 10,
-		ConnWriteTimeout: 2 * time.Second, BlockingPoolSize: 16,
-	})
+	client, err := redisconn.Open(tb.Context(), redisconn.Options{URL: url, CallTimeout: 20 * time.Second})
 	require.NoError(tb, err)
 	tb.Cleanup(client.Close)
 	return client
@@ -86,12 +85,12 @@ func (s *sales) lane() stock.Lane {
 func TestCounter(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t)
-	warm(t, open(t, dial(t, server.Addr)))
+	warm(t, open(t, dial(t, server.URL)))
 	var numbers sales
 	stocktest.Run(t, func(t *testing.T) stocktest.World {
 		t.Helper()
 		proxy := testenv.NewProxy(t, server.Addr)
-		w := stocktest.World{Counter: open(t, dial(t, proxy.Addr)), Lane: numbers.lane()}
+		w := stocktest.World{Counter: open(t, dial(t, "redis://"+proxy.Addr)), Lane: numbers.lane()}
 		w.Faults = faults(server, w.Lane)
 		w.Faults.LoseReply = func() (end func()) {
 			for _, request := range []string{"EVALSHA\r\n", "XREADGROUP", "XAUTOCLAIM"} {
@@ -106,7 +105,7 @@ func TestCounter(t *testing.T) {
 func TestCounterOnCluster(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.RedisCluster(t)
-	client := dial(t, cluster.Nodes[0].Addr, cluster.Nodes[1].Addr, cluster.Nodes[2].Addr)
+	client := dial(t, cluster.URL())
 	var numbers sales
 	stocktest.Run(t, func(t *testing.T) stocktest.World {
 		t.Helper()
@@ -174,7 +173,7 @@ func live(tb testing.TB, c *redisstock.Counter, l stock.Lane, units int64) {
 func TestAgreesWithMem(t *testing.T) {
 	t.Parallel()
 	server := testenv.Redis(t, "appendonly no")
-	c := open(t, dial(t, server.Addr))
+	c := open(t, dial(t, server.URL))
 	var numbers sales
 	rapid.Check(t, func(rt *rapid.T) {
 		l := numbers.lane()

@@ -79,7 +79,7 @@ func (c *Counter) act(ctx context.Context, l stock.Lane, from string, a stock.Ac
 	k, epoch := c.keys(l), decimal(a.Epoch)
 	blob, users := packActs(a.Acts)
 	args := append([]string{epoch, from, strconv.FormatUint(a.To, 10), blob}, users...)
-	word, out, err := c.exec(ctx, "apply", c.scripts.acts, []string{k.meta(), k.buyers(epoch)}, args)
+	word, out, err := c.exec(ctx, c.scripts.acts, []string{k.meta(), k.buyers(epoch)}, args)
 	if err == nil {
 		err = standing("apply", word)
 	}
@@ -118,7 +118,7 @@ func (c *Counter) Sync(ctx context.Context, l stock.Lane, epoch int64, r stock.R
 	for _, total := range r.Stock {
 		args = append(args, decimal(total))
 	}
-	word, out, err := c.exec(ctx, "sync", c.scripts.sync, []string{c.keys(l).meta()}, args)
+	word, out, err := c.exec(ctx, c.scripts.sync, []string{c.keys(l).meta()}, args)
 	if err == nil {
 		err = standing("sync", word)
 	}
@@ -139,7 +139,7 @@ func ruleArgs(r *stock.Rules) []string {
 // SetOffset implements stock.Counter.
 func (c *Counter) SetOffset(ctx context.Context, l stock.Lane, epoch int64, offset time.Duration) error {
 	args := []string{decimal(epoch), decimal(offset.Milliseconds())}
-	word, _, err := c.exec(ctx, "offset", c.scripts.offset, []string{c.keys(l).meta()}, args)
+	word, _, err := c.exec(ctx, c.scripts.offset, []string{c.keys(l).meta()}, args)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (c *Counter) Records(ctx context.Context, l stock.Lane, user string) (stock
 		if err != nil {
 			return stock.Records{}, err
 		}
-		word, out, err := c.exec(ctx, "records", c.scripts.records, []string{k.meta(), k.buyers(epoch)}, []string{epoch, user})
+		word, out, err := c.exec(ctx, c.scripts.records, []string{k.meta(), k.buyers(epoch)}, []string{epoch, user})
 		if err != nil {
 			return stock.Records{}, err
 		}
@@ -193,7 +193,7 @@ func readMeta(fields map[string]string) (stock.Standing, error) {
 
 // Clock implements stock.Counter.
 func (c *Counter) Clock(ctx context.Context, l stock.Lane) (time.Time, error) {
-	_, out, err := c.exec(ctx, "clock", c.scripts.clock, []string{c.keys(l).meta()}, nil)
+	_, out, err := c.exec(ctx, c.scripts.clock, []string{c.keys(l).meta()}, nil)
 	if err != nil {
 		return time.Time{}, err
 	}

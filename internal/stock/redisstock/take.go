@@ -21,7 +21,7 @@ func (c *Counter) Take(ctx context.Context, call stock.Call) (stock.Reply, error
 		return stock.Reply{}, err
 	}
 	k, epoch := c.keys(call.Lane), decimal(call.Epoch)
-	word, out, err := c.exec(ctx, "take", c.scripts.take, []string{k.meta(), k.tray(), k.buyers(epoch)}, takeArgs(&call, epoch))
+	word, out, err := c.exec(ctx, c.scripts.take, []string{k.meta(), k.tray(), k.buyers(epoch)}, takeArgs(&call, epoch))
 	if err != nil {
 		return stock.Reply{}, err
 	}

@@ -177,7 +177,7 @@ func (c *Counter) Done(ctx context.Context, l stock.Lane, done []stock.Entry) er
 		for i := range part {
 			args = append(args, part[i].ID, decimal(stock.CountSlips(&part[i])))
 		}
-		word, _, err := c.exec(ctx, "done", c.scripts.done, []string{k.meta(), k.tray()}, args)
+		word, _, err := c.exec(ctx, c.scripts.done, []string{k.meta(), k.tray()}, args)
 		if err == nil {
 			err = standing("done", word)
 		}
@@ -190,7 +190,7 @@ func (c *Counter) Done(ctx context.Context, l stock.Lane, done []stock.Entry) er
 
 // Retire implements stock.Counter.
 func (c *Counter) Retire(ctx context.Context, l stock.Lane, consumer string) error {
-	word, _, err := c.exec(ctx, "retire", c.scripts.retire, []string{c.keys(l).tray()}, []string{consumer})
+	word, _, err := c.exec(ctx, c.scripts.retire, []string{c.keys(l).tray()}, []string{consumer})
 	if err != nil {
 		return err
 	}
