@@ -125,7 +125,7 @@ func (e *Engine) buy(ctx context.Context, r *Request) (Decision, error) {
 
 // enter sends an attempt through the line of its lane.
 func (e *Engine) enter(ctx context.Context, v *View, s *stand, r *Request, probe *shelf) (Decision, error) {
-	id := v.OrderID(r.User, r.Key)
+	id := s.orderID(r.User, r.Key)
 	var w *waiter
 	if r.Wait > 0 && v.Path == sale.PathFast {
 		if w = e.room.enter(id); w != nil { // before the judge can be done with it
@@ -185,8 +185,8 @@ func (e *Engine) queue(ctx context.Context, s *stand, r *Request, out *outcome, 
 	}
 	d.Order = queued(out.view, &out.slip)
 	if d.Verdict == sale.Taken { // the counter does not keep under what terms an earlier one was
-		signer := s.signer()
-		defer s.signers.Put(signer)
+		signer := s.scribe()
+		defer s.scribes.Put(signer)
 		d.Receipt = signer.Receipt(&out.slip)
 	}
 	return nil

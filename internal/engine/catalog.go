@@ -100,6 +100,9 @@ func (c *catalog) get(ctx context.Context, slug string) (*View, error) {
 	if missing {
 		return nil, sale.SaleNotFound()
 	}
+	if v, fresh := entry.fresh(c, c.lifeOf); fresh {
+		return v, nil
+	}
 	v, err := entry.get(ctx, c, c.lifeOf, func(ctx context.Context) (*View, error) { return c.read(ctx, slug) })
 	if err != nil && sale.CodeOf(err) == sale.CodeSaleNotFound {
 		c.forget(slug, entry, changes)
@@ -323,17 +326,33 @@ func (e *cached[T]) void() {
 	e.must = true
 }
 
+// fresh returns the value if it need not be read again.
+func (e *cached[T]) fresh(c *catalog, life func(T) time.Duration) (T, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	fresh, _ := e.state(c, life)
+	return e.value, fresh
+}
+
+// state reports whether the value need not be read again, and whether it may be
+// shown while it is; e.mu is held.
+func (e *cached[T]) state(c *catalog, life func(T) time.Duration) (fresh, usable bool) {
+	age := c.opts.Clock().Sub(e.at)
+	if !e.filled || e.must || age >= staleLimit {
+		return false, false
+	}
+	if e.expired {
+		return age < restlessLife, true
+	}
+	return age < life(e.value), true
+}
+
 // get returns the value, from a read of its own if need be. life says how old a
 // value may be before it is read again.
 func (e *cached[T]) get(ctx context.Context, c *catalog, life func(T) time.Duration, read func(context.Context) (T, error)) (T, error) {
 	for {
 		e.mu.Lock()
-		age := c.opts.Clock().Sub(e.at)
-		usable := e.filled && !e.must && age < staleLimit
-		fresh := usable && age < life(e.value)
-		if e.expired {
-			fresh = usable && age < restlessLife
-		}
+		fresh, usable := e.state(c, life)
 		if fresh {
 			defer e.mu.Unlock()
 			return e.value, nil

@@ -71,8 +71,8 @@ func (l *lane) call(v *View, batch []*try) stock.Call {
 	if l.seenEpoch == v.Epoch {
 		c.Seen = l.seen
 	}
-	signer := l.stand.signer()
-	defer l.stand.signers.Put(signer)
+	signer := l.stand.scribe()
+	defer l.stand.scribes.Put(signer)
 	slip := stock.Slip{Epoch: c.Epoch, Terms: c.Terms, AskedAt: c.AskedAt}
 	for i, t := range batch {
 		a := stock.Attempt{ID: t.ask.ID, User: t.ask.User, Item: -1, Quantity: t.ask.Quantity}

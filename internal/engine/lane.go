@@ -105,7 +105,7 @@ func (l *lane) sendHome(ctx context.Context, v *View, batch []*try) []*try {
 	stay := batch[:0]
 	for _, t := range batch {
 		if to := home(v, t.ask.User); to != l.index {
-			l.stand.lane(to).line.takeIn(ctx, []*try{t})
+			l.stand.lane(to).line.takeIn(ctx, t)
 		} else {
 			stay = append(stay, t)
 		}

@@ -75,17 +75,16 @@ func (l *line[Q, A]) join(ctx context.Context, t *ticket[Q, A]) error {
 	return nil
 }
 
-// takeIn receives tickets that another line had accepted. They are few, so they
-// may exceed the bound.
-func (l *line[Q, A]) takeIn(ctx context.Context, tickets []*ticket[Q, A]) {
+// takeIn receives a ticket that another line had accepted; it may exceed the bound.
+func (l *line[Q, A]) takeIn(ctx context.Context, t *ticket[Q, A]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.add(ctx, tickets...)
+	l.add(ctx, t)
 }
 
 // add is called with the lock held.
-func (l *line[Q, A]) add(ctx context.Context, tickets ...*ticket[Q, A]) {
-	l.waiting = append(l.waiting, tickets...)
+func (l *line[Q, A]) add(ctx context.Context, t *ticket[Q, A]) {
+	l.waiting = append(l.waiting, t)
 	if !l.running {
 		l.running = true
 		own := context.WithoutCancel(ctx)
@@ -123,7 +122,7 @@ func (l *line[Q, A]) next() []*ticket[Q, A] {
 	l.mu.Lock()
 	n := min(len(l.waiting), l.rules.maxBatch)
 	if n == 0 {
-		l.running, l.waiting = false, nil
+		l.running = false
 		l.mu.Unlock()
 		return nil
 	}

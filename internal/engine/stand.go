@@ -21,7 +21,7 @@ type stand struct {
 	opts    *Options
 	catalog *catalog
 	lines   *lineRules
-	signers sync.Pool // of *stock.Signer
+	scribes sync.Pool // of *scribe
 	first   *lane     // all that most sales need
 	// receipts gathers slips that buyers bring, for the judge.
 	receipts line[ledger.Attempt, ledger.Result]
@@ -90,12 +90,25 @@ func (s *stand) trouble() {
 	}
 }
 
-// signer lends a signer of the sale; put it back into signers.
-func (s *stand) signer() *stock.Signer {
-	if lent, ok := s.signers.Get().(*stock.Signer); ok {
+// scribe derives and signs under the sale's key.
+type scribe struct {
+	*sale.Namer
+	*stock.Signer
+}
+
+// scribe lends a scribe of the sale; put it back into scribes.
+func (s *stand) scribe() *scribe {
+	if lent, ok := s.scribes.Get().(*scribe); ok {
 		return lent
 	}
-	return stock.NewSigner(s.key, s.number)
+	return &scribe{sale.NewNamer(s.key, s.number), stock.NewSigner(s.key, s.number)}
+}
+
+// orderID returns the id of the order that a user's key stands for.
+func (s *stand) orderID(user, key string) sale.OrderID {
+	w := s.scribe()
+	defer s.scribes.Put(w)
+	return w.OrderID(user, key)
 }
 
 // ask consults memory. item is −1 for a SKU that the sale does not have.

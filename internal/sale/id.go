@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
+	"hash"
 	"hash/fnv"
 	"strings"
 )
@@ -47,17 +48,36 @@ const (
 // DeriveOrderID returns the id of the order that user's idempotency key stands
 // for in the sale with this number and key.
 func DeriveOrderID(k Key, n Number, user, key string) OrderID {
-	mac := hmac.New(sha256.New, k[:])
-	var size [4]byte
+	return NewNamer(k, n).OrderID(user, key)
+}
+
+// Namer derives the order ids of one sale, many without setting the key up for
+// each. It is not safe for concurrent use.
+type Namer struct {
+	number Number
+	mac    hash.Hash
+	buf    []byte
+}
+
+// NewNamer returns the namer of the sale with this number and key.
+func NewNamer(k Key, n Number) *Namer {
+	return &Namer{number: n, mac: hmac.New(sha256.New, k[:])}
+}
+
+// OrderID returns what DeriveOrderID does.
+func (n *Namer) OrderID(user, key string) OrderID {
+	b := n.buf[:0]
 	for _, part := range [2]string{user, key} {
-		binary.BigEndian.PutUint32(size[:], uint32(len(part))) //nolint:gosec // both are at most 128 bytes, checked at the door
-		mac.Write(size[:])
-		mac.Write([]byte(part))
+		b = binary.BigEndian.AppendUint32(b, uint32(len(part))) //nolint:gosec // both are at most 128 bytes, checked at the door
+		b = append(b, part...)
 	}
-	var sum [sha256.Size]byte
+	n.mac.Reset()
+	n.mac.Write(b)
+	b = n.mac.Sum(b[:0])
+	n.buf = b
 	var id OrderID
-	binary.BigEndian.PutUint32(id[:4], uint32(n))
-	copy(id[4:], mac.Sum(sum[:0])[:tagLen])
+	binary.BigEndian.PutUint32(id[:4], uint32(n.number))
+	copy(id[4:], b[:tagLen])
 	return id
 }
 
