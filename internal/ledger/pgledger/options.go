@@ -143,10 +143,11 @@ func configure(o Options) (Options, *pgxpool.Config, error) {
 	set["lock_timeout"] = millis(o.LockTimeout)
 	set["idle_in_transaction_session_timeout"] = millis(o.IdleTimeout)
 	set["timezone"] = "UTC"
-	// Every statement has an index to walk. A plan made while a table was empty
-	// must not go on to read all of it when it holds a crowd, and compiling a
-	// statement takes longer than any of ours runs.
+	// Every statement has an index to walk, in the order that its page needs. A plan
+	// made while a table was empty must not go on to read or to sort all of it when
+	// it holds a crowd; and compiling a statement takes longer than any of ours runs.
 	set["enable_seqscan"] = "off"
+	set["enable_sort"] = "off" // a page of the newest sorts ties only, which is another kind
 	set["jit"] = "off"
 	if o.ReadOnly {
 		set["default_transaction_read_only"] = "on"
@@ -154,6 +155,7 @@ func configure(o Options) (Options, *pgxpool.Config, error) {
 	// What was acknowledged must be on the disk, whatever the server's default is
 	// for others.
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		useArrays(c)
 		_, err := c.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
 		return err
 	}

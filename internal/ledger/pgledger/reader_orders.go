@@ -1,9 +1,11 @@
 package pgledger
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -17,6 +19,7 @@ func (r *reader) OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sale.O
 		return out, nil
 	}
 	wanted := column(ids, func(id *sale.OrderID) [16]byte { return *id })
+	slices.SortFunc(wanted, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) }) // the lock order
 	err := r.query(ctx, cmp.Or(r.byID, "orders_by_id"), []any{wanted}, func(row *row) error {
 		o, err := decodeOrder(row)
 		out[o.ID] = o

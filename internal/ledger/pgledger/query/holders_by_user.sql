@@ -1,5 +1,5 @@
--- Those of some users that have a row in a sale.
+-- Those of some users that have a row in a sale; LATERAL … LIMIT as in orders_by_id.
 -- params: sale, users
 SELECT {holder}
-FROM holders h
-WHERE h.sale = $1 AND h.user_id = ANY ($2::text[])
+FROM unnest($2::text[]) AS u (user_id)
+    CROSS JOIN LATERAL (SELECT f.* FROM holders f WHERE f.sale = $1 AND f.user_id = u.user_id LIMIT 1) h
