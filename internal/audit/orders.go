@@ -65,6 +65,8 @@ func (r *recount) orderDiffers(o *sale.Order, p *past) string {
 		return "the version"
 	case o.PaymentID != p.payment:
 		return "the charge"
+	case o.Reason != p.reason:
+		return "the reason"
 	case o.Replaces != r.origins[o.ID]:
 		return "the order replaced"
 	case ledger.Millis(o.ReservedAt) != p.born:
@@ -111,6 +113,12 @@ func (r *recount) add(o *sale.Order) {
 func (r *recount) promised(o *sale.Order) {
 	r.count(orderTerms)
 	at := place{order: o.ID}
+	if o.Reason == sale.RejectedSlip {
+		if o.Amount != 0 {
+			r.broke(orderTerms, at, "the amount is %d for what could not be judged", o.Amount)
+		}
+		return
+	}
 	t, known := r.termsRows[o.Terms]
 	if !known {
 		r.broke(orderTerms, at, "terms %d do not exist", o.Terms)

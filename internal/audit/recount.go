@@ -27,6 +27,9 @@ type recount struct {
 	wanted    [32]byte // a head published elsewhere; zeros for none
 	anchor    uint64   // the row that carries it; 0 while not met
 	lastSale  *ledger.SaleBody
+	epochs    map[int64]bool // the sale was in, by its reroutes
+	adopting  sale.OrderID   // the next row must tell the lane of this order
+	lastOrder sale.OrderID   // of the last row
 	announced map[int64]announced
 	items     map[string]int
 	accounts  []account
@@ -77,6 +80,7 @@ type past struct {
 	born       int64 // ms
 	ended      int64 // ms, 0 while not final
 	payment    string
+	reason     sale.RejectReason
 	seq        uint64 // of the last row
 	seen       bool   // has an order row
 }
@@ -93,7 +97,8 @@ func newRecount(o Options) *recount {
 		overdueAfter: o.Overdue, running: o.Running, details: o.Details,
 		termsRows: make(map[int64]ledger.Terms), announced: make(map[int64]announced),
 		items: make(map[string]int), users: make(map[string]int), index: make(map[sale.OrderID]int),
-		heirs: make(map[sale.OrderID]sale.OrderID), origins: make(map[sale.OrderID]sale.OrderID),
+		epochs: make(map[int64]bool),
+		heirs:  make(map[sale.OrderID]sale.OrderID), origins: make(map[sale.OrderID]sale.OrderID),
 		figures: Figures{Money: []Money{}},
 		owed:    make(map[string]*owed), payers: make(map[string]*payer), money: make(map[string]*Money),
 	}
@@ -156,6 +161,7 @@ func (r *recount) terms(t ledger.Terms) error {
 // finish runs the checks that need the whole stream.
 func (r *recount) finish() {
 	r.finishJournal()
+	r.finishLane()
 	r.finishSale()
 	r.finishTerms()
 	r.finishOrders()

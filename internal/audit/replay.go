@@ -14,6 +14,7 @@ func placeOf(e *ledger.Entry) place { return place{order: e.Order, seq: e.Seq} }
 func (r *recount) row(e *ledger.Entry) error {
 	r.chain(e)
 	r.count(rowBody)
+	r.told(e)
 	switch {
 	case e.Kind.OfOrder():
 		r.orderRow(e)
@@ -21,9 +22,12 @@ func (r *recount) row(e *ledger.Entry) error {
 		r.saleRow(e)
 	case e.Kind == ledger.KindRefundRequired, e.Kind == ledger.KindRefundDone:
 		r.refundRow(e)
+	case e.Kind == ledger.KindLaneReturn, e.Kind == ledger.KindLaneAdopt:
+		r.laneRow(e)
 	default:
 		r.broke(rowBody, placeOf(e), "the kind %q is unknown", e.Kind)
 	}
+	r.lastOrder = e.Order
 	return nil
 }
 
@@ -89,6 +93,10 @@ func (r *recount) readOrderBody(e *ledger.Entry, b *ledger.OrderBody) string {
 		return fmt.Sprintf("the amount is %d", b.Amount)
 	case sale.CheckUser(b.User) != nil:
 		return fmt.Sprintf("the buyer is %q", b.User)
+	case (b.State == sale.Rejected) != knownReason(&b.Reason):
+		return fmt.Sprintf("%s for the reason %q", b.State, b.Reason)
+	case b.Reason == sale.RejectedSlip:
+		return "" // what the slip named may be nothing that the sale has
 	}
 	i, known := r.items[b.SKU]
 	if !known || !r.accounts[i].listed {
@@ -134,13 +142,17 @@ func (r *recount) birth(e *ledger.Entry, b *ledger.OrderBody) {
 		r.broke(legalMove, placeOf(e), "born %s", b.State)
 	case b.State == sale.Paid && b.Amount > 0 && b.Replaces.IsZero():
 		r.broke(legalMove, placeOf(e), "born paid, though %d %s were due", b.Amount, b.Currency)
+	case !b.State.Live() && (b.ExpiresAt != 0 || b.PaymentID != "" || !b.Replaces.IsZero()):
+		r.broke(legalMove, placeOf(e), "born %s, with a hold, a charge or a predecessor", b.State)
 	}
+	r.bornInEpoch(e, b)
 	r.count(versionStep)
 	if b.Version != 1 {
 		r.broke(versionStep, placeOf(e), "born with version %d", b.Version)
 	}
 	if b.State.Live() {
 		r.withinLimit(e, b)
+		r.mustAdopt(e, b)
 	}
 	if !b.Replaces.IsZero() {
 		r.replacement(e, b)
@@ -230,7 +242,7 @@ func (r *recount) apply(e *ledger.Entry, b *ledger.OrderBody, p *past) {
 	}
 	p.user, p.item, p.state, p.version = user, item, b.State, b.Version
 	p.quantity, p.terms, p.amount, p.currency = b.Quantity, b.Terms, b.Amount, r.currency(b.Currency)
-	p.epoch, p.expires, p.payment, p.seq = b.Epoch, b.ExpiresAt, b.PaymentID, e.Seq
+	p.epoch, p.expires, p.payment, p.reason, p.seq = b.Epoch, b.ExpiresAt, b.PaymentID, b.Reason, e.Seq
 	p.ended = 0
 	if b.State.Final() {
 		p.ended = e.At.UnixMilli()

@@ -9,6 +9,7 @@ const (
 	stockRows
 	soldCounter
 	overdueHold
+	laneTold
 	limitReplay
 	holderCounter
 	onceID
@@ -30,6 +31,7 @@ const (
 	saleTrace
 	termsTrace
 	refundTrace
+	wayTrace
 	fileDigest
 	fileCounts
 	fileHead
@@ -48,6 +50,7 @@ func texts() [ruleCount]ruleText {
 		stockRows:     {"P1.rows", "live units in the order rows fit the item's stock, and that stock is the journal's"},
 		soldCounter:   {"P2.counter", "items.sold is the recount of live units: no unit is lost"},
 		overdueHold:   {"P2.overdue", "no hold is kept from other buyers long after its end"},
+		laneTold:      {"P2.lane", "the fast counter is told of each order it did not take, and gives back none that is live"},
 		limitReplay:   {"P3.limit", "at each birth the buyer is within the limit and rule then in force"},
 		holderCounter: {"P3.holders", "what each buyer counts for is the recount of his orders"},
 		onceID:        {"P4.once", "an id names one order of this sale, born once"},
@@ -69,6 +72,7 @@ func texts() [ruleCount]ruleText {
 		saleTrace:     {"P8.sale", "the sale equals its last journal row; its versions are 1, 2, 3 …"},
 		termsTrace:    {"P8.terms", "each terms row is what the journal announced"},
 		refundTrace:   {"P8.refunds", "each refund record is what the journal announced"},
+		wayTrace:      {"P8.way", "epochs only grow, a change of the way changes nothing else, orders are born under epochs that were"},
 		fileDigest:    {"file.digest", "the file is the one that was exported"},
 		fileCounts:    {"file.counts", "the file holds as many lines as were exported"},
 		fileHead:      {"file.head", "the head hash published elsewhere is in the chain"},
@@ -81,5 +85,5 @@ func (r rule) String() string { return texts()[r].name }
 // trusted lists the checks on which the order rows rest. Counters may be
 // derived from order rows only while all of these hold.
 func trusted() []rule {
-	return []rule{onceID, onceReplaced, phantom, legalMove, versionStep, fixedOrder, rowNumbers, rowChain, rowHead, rowBody, orderTrace, saleTrace}
+	return []rule{onceID, onceReplaced, phantom, legalMove, versionStep, fixedOrder, rowNumbers, rowChain, rowHead, rowBody, orderTrace, saleTrace, wayTrace}
 }

@@ -30,13 +30,8 @@ func (r *recount) saleRow(e *ledger.Entry) {
 		return
 	}
 	r.count(saleTrace)
-	var before int64
-	if r.lastSale != nil {
-		before = r.lastSale.Version
-	}
-	if b.Version != before+1 {
-		r.broke(saleTrace, placeOf(e), "version %d follows version %d", b.Version, before)
-	}
+	r.versioned(e, &b)
+	r.rerouted(e, &b)
 	r.announce(e, &b)
 	for i := range b.Items {
 		item := r.item(b.Items[i].SKU)
@@ -70,6 +65,7 @@ func knownAction(k ledger.Kind) bool {
 	for _, a := range []sale.Action{
 		sale.ActionCreate, sale.ActionUpdate, sale.ActionPublish, sale.ActionPause,
 		sale.ActionResume, sale.ActionClose, sale.ActionRestock, sale.ActionDelete,
+		sale.ActionReroute,
 	} {
 		if k == ledger.SaleKind(a) {
 			return true

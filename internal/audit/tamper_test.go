@@ -176,7 +176,7 @@ func TestChangedTrailerIsCaught(t *testing.T) {
 	whole := story(t).export()
 	for name, change := range map[string]func(string) string{
 		"digest":     func(s string) string { return strings.Replace(s, `"sha256":"`, `"sha256":"00`, 1) },
-		"count":      func(s string) string { return strings.Replace(s, `"orders":7`, `"orders":8`, 1) },
+		"count":      func(s string) string { return strings.Replace(s, `"orders":13`, `"orders":14`, 1) },
 		"upper case": func(s string) string { return strings.Replace(s, `"orders"`, `"Orders"`, 1) },
 		"spaces":     func(s string) string { return strings.Replace(s, `"orders":`, `"orders": `, 1) },
 		"twice":      func(s string) string { return s + s },
@@ -277,7 +277,7 @@ func TestMalformedLinesNameTheirNumber(t *testing.T) {
 		"no header":       {string(all[1]), 1},
 		"two headers":     {header + header, 2},
 		"unknown member":  {header + `{"row":{"sequence":1}}` + "\n", 2},
-		"unknown version": {strings.Replace(header, `"version":1`, `"version":2`, 1), 1},
+		"unknown version": {strings.Replace(header, `"version":2`, `"version":3`, 1), 1},
 		"bad order id":    {header + `{"order":{"id":"ord_x"}}` + "\n", 2},
 		"bad refund id":   {header + `{"refund":{"id":"x"}}` + "\n", 2},
 		"endless line":    {header + strings.Repeat(" ", maxLine+1) + "\n", 2},

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	fileFormat  = "doorbuster audit"
-	fileVersion = 1
+	fileFormat = "doorbuster audit"
+	// fileVersion is written. Version 1, which is read too, knew no fast path.
+	fileVersion = 2
 	// maxLine bounds a line of an export in bytes. The longest, a row about a
 	// sale of 100 items with long titles, takes a fifth of it.
 	maxLine = 1 << 20
@@ -78,8 +79,8 @@ func (h *headerLine) facts() (saleFacts, error) {
 	switch {
 	case h.Format != fileFormat:
 		return saleFacts{}, fmt.Errorf("the format is %q, not %q", h.Format, fileFormat)
-	case h.Version != fileVersion:
-		return saleFacts{}, fmt.Errorf("the version is %d; this program reads version %d", h.Version, fileVersion)
+	case h.Version < 1 || h.Version > fileVersion:
+		return saleFacts{}, fmt.Errorf("the version is %d; this program reads versions 1 to %d", h.Version, fileVersion)
 	case h.Number == 0:
 		return saleFacts{}, errors.New("the sale has no number")
 	case len(h.Sale.Items) == 0 || len(h.Sale.Items) > sale.MaxItems || len(h.Sold) != len(h.Sale.Items):
@@ -154,6 +155,8 @@ type orderLine struct {
 	EndedAt    int64           `json:"ended_at,omitempty"`
 	PaymentID  string          `json:"payment_id,omitempty"`
 	Replaces   sale.OrderID    `json:"replaces,omitzero"`
+
+	Reason sale.RejectReason `json:"reason,omitempty"`
 }
 
 func orderOf(o *sale.Order) *orderLine {
@@ -161,6 +164,7 @@ func orderOf(o *sale.Order) *orderLine {
 		ID: o.ID, User: o.User, SKU: o.SKU, Quantity: o.Quantity, Terms: o.Terms, Amount: o.Amount, Currency: o.Currency,
 		State: o.State, Epoch: o.Epoch, Version: o.Version, ReservedAt: ledger.Millis(o.ReservedAt),
 		ExpiresAt: ledger.Millis(o.ExpiresAt), EndedAt: ledger.Millis(o.EndedAt), PaymentID: o.PaymentID, Replaces: o.Replaces,
+		Reason: o.Reason,
 	}
 }
 
@@ -169,6 +173,7 @@ func (l *orderLine) order() *sale.Order {
 		ID: l.ID, User: l.User, SKU: l.SKU, Quantity: l.Quantity, Terms: l.Terms, Amount: l.Amount, Currency: l.Currency,
 		State: l.State, Epoch: l.Epoch, Version: l.Version, ReservedAt: ledger.FromMillis(l.ReservedAt),
 		ExpiresAt: ledger.FromMillis(l.ExpiresAt), EndedAt: ledger.FromMillis(l.EndedAt), PaymentID: l.PaymentID, Replaces: l.Replaces,
+		Reason: l.Reason,
 	}
 }
 

@@ -230,11 +230,12 @@ func (s *shop) change(tb testing.TB, c sale.Change) {
 
 func (s *shop) try(tb testing.TB, user, key, sku string, quantity int64) ledger.Result {
 	tb.Helper()
-	out, err := s.book.Reserve(tb.Context(), ledger.Batch{Sale: s.sale.Number, Epoch: s.sale.Epoch, Attempts: []ledger.Attempt{
-		{ID: s.sale.OrderID(user, key), User: user, SKU: sku, Quantity: quantity},
-	}})
-	require.NoError(tb, err)
-	return out.Results[0]
+	a := s.slip(tb, user, sku, quantity)
+	a.ID = s.sale.OrderID(user, key)
+	if s.sale.Path == sale.PathDirect {
+		a.Slip = nil
+	}
+	return s.judge(tb, a)[0]
 }
 
 func (s *shop) buy(tb testing.TB, user, sku string, quantity int64) sale.Order {
@@ -283,6 +284,7 @@ func (s *shop) tell(tb testing.TB) {
 	s.change(tb, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{Items: []sale.ItemPatch{{SKU: priced, Price: &price}}}})
 	s.change(tb, sale.Change{Action: sale.ActionRestock, Restock: sale.Restock{SKU: priced, Add: 3}})
 	s.buy(tb, "alice", priced, 1) // waits, under the new terms
+	s.tellFast(tb)
 }
 
 // capture takes the sale's facts out of the ledger.

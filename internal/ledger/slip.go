@@ -197,7 +197,7 @@ func (b *Book) CancelQueued(ctx context.Context, a Attempt) (sale.Order, error) 
 func (d *desk) cancelQueued(a *Attempt) error {
 	item, err := d.rec.Item(a.SKU)
 	if err != nil {
-		return err
+		return sale.OrderNotFound() // no counter of ours took that
 	}
 	o := sale.Order{
 		ID: a.ID, Slug: d.rec.Slug, User: a.User, SKU: d.rec.Items[item].SKU, Quantity: a.Quantity, Terms: d.rec.Terms,
@@ -207,7 +207,7 @@ func (d *desk) cancelQueued(a *Attempt) error {
 		o.Terms, o.Epoch = a.Slip.Terms, a.Slip.Epoch
 	}
 	if t, known := d.termsOf(o.Terms); !known || !t.price(&o, item) {
-		return sale.OrderNotFound() // no counter of ours took that
+		return sale.OrderNotFound() // nor that
 	}
 	d.moveCooling(sale.Queued, o, d.letGo(a.User))
 	return nil

@@ -280,6 +280,10 @@ func queuedCancelled(t *testing.T, w *world) {
 	unknown.Slip.Terms = 9
 	_, err = w.ledger.CancelQueued(t.Context(), unknown)
 	requireCode(t, sale.CodeOrderNotFound, err)
+	unknown = w.slip(t, s, click(s, "bob", "k", 1))
+	unknown.SKU = "boot"
+	_, err = w.ledger.CancelQueued(t.Context(), unknown)
+	requireCode(t, sale.CodeOrderNotFound, err)
 	unknown = click(s, "bob", "k", 1)
 	unknown.ID[0]++
 	_, err = w.ledger.CancelQueued(t.Context(), unknown)
