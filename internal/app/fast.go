@@ -44,7 +44,11 @@ func (h *house) openFast(ctx context.Context) error {
 	h.onStop("redis", func() error { client.Close(); return nil })
 	report, err := redisconn.Check(own, client, h.book.Now)
 	for _, f := range report.Findings {
-		h.log.Warn("the fast path has a weak spot", slog.String("what", f.Message), slog.String("hint", f.Hint))
+		level := slog.LevelInfo
+		if f.Level == redisconn.Warning {
+			level = slog.LevelWarn
+		}
+		h.log.Log(ctx, level, "what to know of Redis", slog.String("server", f.Addr), slog.String("what", f.Message), slog.String("hint", f.Hint))
 	}
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ const (
 	bufferSize = 64 << 10
 	// blockingConns bounds the connections of calls that wait in the server, one
 	// for each reader of a tray, and one for each long pipeline.
-	blockingConns = 32
+	blockingConns = 512
 	// topologyEvery is how often sentinels and cluster are asked who is who,
 	// beyond what they tell by themselves: a message may be missed.
 	topologyEvery = 5 * time.Second
