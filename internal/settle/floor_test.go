@@ -66,35 +66,42 @@ func (f *floor) open(t *testing.T, slug string, units int64, change func(*sale.S
 	require.NoError(t, err)
 }
 
-// build puts the sale on the fast path, as a builder does for a sale without orders.
+// build puts the floor's sale on the fast path.
 func (f *floor) build(t *testing.T, lanes int) {
 	t.Helper()
-	b, err := f.StartBuild(t.Context(), f.sale.Number, f.sale.Epoch)
-	require.NoError(t, err)
+	f.sale = build(t, f, f.counter, f.sale, lanes)
+}
+
+// build puts a sale on the fast path, as a builder does for a sale without orders.
+func build(tb testing.TB, l ledger.Ledger, c stock.Counter, s sale.Sale, lanes int) sale.Sale {
+	tb.Helper()
+	b, err := l.StartBuild(tb.Context(), s.Number, s.Epoch)
+	require.NoError(tb, err)
 	salts := make([]uint32, lanes)
 	of := b.Sale
 	of.Salts = salts
-	for _, l := range stock.LanesOf(&of) {
-		_, err = f.counter.Freeze(t.Context(), l, b.Token)
-		require.NoError(t, err)
+	for _, lane := range stock.LanesOf(&of) {
+		_, err = c.Freeze(tb.Context(), lane, b.Token)
+		require.NoError(tb, err)
 	}
-	f.sale, err = f.FinishBuild(t.Context(), ledger.Finish{Build: b, Salts: salts, Load: func(ctx context.Context, now ledger.Present) error {
-		for i, l := range stock.LanesOf(&now.Sale) {
-			set := stock.Setting{Rules: stock.RulesOf(&now.Sale), Applied: now.Seq, MaxQueued: 100_000}
+	s, err = l.FinishBuild(tb.Context(), ledger.Finish{Build: b, Salts: salts, Load: func(ctx context.Context, now ledger.Present) error {
+		for i, lane := range stock.LanesOf(&now.Sale) {
+			set := stock.Setting{Rules: stock.RulesOf(&now.Sale), Applied: now.Seq, MaxQueued: 10_000_000}
 			for j := range set.Stock {
 				set.Stock[j] = stock.Share(set.Stock[j], i, lanes)
 				set.Left = append(set.Left, set.Stock[j])
 			}
-			if failed := f.counter.Set(ctx, l, b.Token, set); failed != nil {
+			if failed := c.Set(ctx, lane, b.Token, set); failed != nil {
 				return failed
 			}
 		}
 		return nil
 	}})
-	require.NoError(t, err)
-	for _, l := range f.lanes() {
-		require.NoError(t, f.counter.Unfreeze(t.Context(), l, b.Token))
+	require.NoError(tb, err)
+	for _, lane := range stock.LanesOf(&s) {
+		require.NoError(tb, c.Unfreeze(tb.Context(), lane, b.Token))
 	}
+	return s
 }
 
 func (f *floor) lanes() []stock.Lane { return stock.LanesOf(&f.sale) }
