@@ -105,3 +105,36 @@ func fastSale(b *testing.B, book ledger.Ledger, mem *stocktest.Mem) {
 	require.NoError(b, err)
 	require.NoError(b, mem.Unfreeze(ctx, lane, build.Token))
 }
+
+// BenchmarkRefuse: strangers are refused from memory after sell-out.
+func BenchmarkRefuse(b *testing.B) {
+	book := ledger.New(ledgertest.NewMemStore())
+	now, err := book.Now(b.Context())
+	require.NoError(b, err)
+	_, err = book.CreateSale(b.Context(), sale.Sale{
+		Slug: slug, Items: []sale.Item{{SKU: "shoe", Stock: 1, Price: 4900}},
+		Rules: sale.Rules{
+			StartsAt: now.Add(-time.Minute), EndsAt: now.Add(24 * time.Hour), PerUserLimit: 1, LimitRule: sale.LimitLive, Hold: time.Hour, Currency: "EUR",
+		},
+	})
+	require.NoError(b, err)
+	_, err = book.ChangeSale(b.Context(), slug, 0, sale.Change{Action: sale.ActionPublish})
+	require.NoError(b, err)
+	e := engine.New(book, nil, engine.Options{Clock: time.Now})
+	buy := func(user string) sale.Verdict {
+		d, err := e.Buy(b.Context(), engine.Request{Sale: slug, User: user, Key: "k", Quantity: 1})
+		require.NoError(b, err)
+		return d.Verdict
+	}
+	require.Equal(b, sale.Taken, buy("first"))
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if v := buy("stranger"); v != sale.SoldOut {
+				b.Errorf("verdict %s", v)
+				return
+			}
+		}
+	})
+	require.NoError(b, e.Close(b.Context()))
+}

@@ -256,11 +256,12 @@ func (e *Engine) presented(ctx context.Context, v *View, r *Request, item int) (
 	if err != nil {
 		return Decision{}, false // the attempt tells
 	}
-	if item < 0 || o.SKU != v.Items[item].SKU || o.Quantity != r.Quantity {
-		return Decision{Verdict: sale.KeyMismatch, View: v}, true
-	}
 	d := Decision{Verdict: sale.Replayed, Order: o, View: v}
-	if o.State == sale.Queued {
+	if item < 0 || o.SKU != v.Items[item].SKU || o.Quantity != r.Quantity {
+		d.Verdict, d.Order = sale.KeyMismatch, sale.Order{}
+	}
+	e.opts.Observer.Decided(d.Verdict, FromLedger)
+	if d.Order.State == sale.Queued {
 		d.Receipt = r.Receipt
 		if r.Wait > 0 {
 			e.awaitNow(ctx, r.Wait, &d)

@@ -28,6 +28,9 @@ func (l *lane) reserve(ctx context.Context, v *View, batch []*try) error {
 		l.memory.doubt(hashes(batch, all))
 		return infrastructure(err)
 	}
+	if out.Version > v.Version {
+		s.catalog.moved(s.number)
+	}
 	seen := lesson{
 		epoch: v.Epoch, version: v.Version, heard: heard, now: ended,
 		holders: hashes(batch, func(i int) bool { return mayHold(&out.Results[i]) }),

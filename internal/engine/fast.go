@@ -38,6 +38,9 @@ func (l *lane) take(ctx context.Context, v *View, batch []*try) error {
 		return l.refused(ctx, v, &reply)
 	}
 	l.seenEpoch, l.seen = v.Epoch, max(call.Seen, reply.Seq)
+	if reply.Version > v.Version {
+		s.catalog.moved(s.number)
+	}
 	seen := lesson{
 		epoch: v.Epoch, version: v.Version, heard: heard, now: ended, left: reply.Left,
 		stamp: stamp{reply.Generation, reply.Seq},

@@ -25,10 +25,11 @@ const loadInterval = time.Second
 // cover reports whether everybody who may hold units of a shelf that was seen
 // empty is among the holders.
 func (h *holders) cover(s *shelf, now time.Time) bool {
-	if !h.loaded {
-		return false
-	}
-	return h.at.generation == s.since.generation && h.at.seq >= s.since.seq || now.Before(h.until)
+	return h.loaded && (h.reach(s) || s.sealed && now.Before(h.until))
+}
+
+func (h *holders) reach(s *shelf) bool {
+	return h.at.generation == s.since.generation && h.at.seq >= s.since.seq
 }
 
 func (h *holders) add(users []uint64) {
@@ -94,6 +95,10 @@ func (m *memory) loaded(c *census, err error) {
 		return
 	}
 	h.loaded, h.at, h.until = true, c.at, c.until
+	for i := range m.shelves {
+		s := &m.shelves[i]
+		s.sealed = s.empty && (s.sealed || h.reach(s))
+	}
 }
 
 // stranger reports whether the user surely has no order in a sale of this version

@@ -34,6 +34,8 @@ type shelf struct {
 	// those are complete up to there.
 	empty bool
 	since stamp
+	// sealed says that they were once complete up to there.
+	sealed bool
 	probe chan struct{} // closed when the probe under way is answered; nil if none
 }
 
@@ -160,6 +162,7 @@ func (m *memory) learn(l *lesson) (load bool) {
 			s.since = l.stamp
 		}
 		s.empty = left == 0
+		s.sealed = s.sealed && s.empty
 		// Where others sell too, any unit that is left may go at any moment.
 		s.known = s.empty || m.alone
 		s.left, s.until = left, l.now.Add(memoryLife)
@@ -200,6 +203,6 @@ func (m *memory) enter(epoch int64) {
 	m.forgetShortages()
 	m.holders.void()
 	for i := range m.shelves {
-		m.shelves[i].empty = false
+		m.shelves[i].empty, m.shelves[i].sealed = false, false
 	}
 }

@@ -246,3 +246,25 @@ func TestInstancesOnTheDirectPathLearnOfEachOther(t *testing.T) {
 		require.Equal(t, asked, s.ledger.reserves.Load(), "and memory works again")
 	})
 }
+
+// What was loaded for one item a moment ago says nothing of the buyers of another
+// that has just sold out.
+func TestAnItemThatSellsOutJustAfterAnotherOnTheDirectPath(t *testing.T) {
+	t.Parallel()
+	inFastBubble(t, engine.Options{}, func(t *testing.T, s *fastShop) {
+		s.sale = s.open(1, 1, func(d *sale.Sale) {
+			d.Items = []sale.Item{{SKU: "shoe", Stock: 1, Price: 100}, {SKU: "boot", Stock: 1, Price: 100}}
+		})
+		buy := func(e *engine.Engine, user, sku string) sale.Verdict {
+			d, err := e.Buy(t.Context(), requestFor(user, sku))
+			require.NoError(t, err)
+			synctest.Wait()
+			return d.Verdict
+		}
+		require.Equal(t, sale.Taken, buy(s.Engine, "ann", "shoe"))
+		require.Equal(t, sale.SoldOut, buy(s.Engine, "x", "shoe"))
+		require.Equal(t, sale.Taken, buy(s.second, "bob", "boot"))
+		require.Equal(t, sale.SoldOut, buy(s.Engine, "y", "boot"))
+		require.Equal(t, sale.Replayed, buy(s.Engine, "bob", "boot"))
+	})
+}
