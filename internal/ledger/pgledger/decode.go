@@ -147,7 +147,7 @@ func decodeLetter(row *row) (ledger.Letter, error) {
 		ID: row.id(), Sale: sale.Number(row.int()), Place: string(row.blob()), Cause: string(row.blob()), Raw: row.blob(), //nolint:gosec // the table holds it in range
 	}
 	a := ledger.Attempt{ID: row.id(), User: string(row.blob()), SKU: string(row.blob()), Quantity: row.int()}
-	a.Slip = &ledger.Slip{Epoch: row.int(), Terms: row.int(), TakenAt: row.time(), Presented: row.bool()}
+	a.Slip = &ledger.Slip{Epoch: row.int(), Terms: row.int(), TakenAt: row.time(), Presented: row.int() != 0}
 	if !a.ID.IsZero() {
 		l.Attempt = &a
 	}

@@ -43,7 +43,7 @@ func TestPlans(t *testing.T) {
 		"payment_by_id":    {"using payments_pkey"},
 		"payments_each":    {"using payments_order"},
 		"refunds_of_state": {"using refunds_state"},
-		"refunds_each":     {"using refunds_order"},
+		"refunds_each":     {"refunds_order"},
 		"letter_of_order":  {"using dead_letters_order"},
 		"letters_of_sale":  {"using dead_letters_sale"},
 		"letters_of_state": {"using dead_letters_state"},

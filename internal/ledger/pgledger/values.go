@@ -71,15 +71,6 @@ func (r *row) int() int64 {
 	return int64(binary.BigEndian.Uint64(v)) //nolint:gosec // two's complement
 }
 
-func (r *row) bool() bool {
-	v := r.next()
-	if len(v) != 1 {
-		r.spoil("a truth value")
-		return false
-	}
-	return v[0] != 0
-}
-
 func (r *row) text() string {
 	v := r.next()
 	if v == nil {
