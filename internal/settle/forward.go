@@ -75,6 +75,10 @@ func (c *Courier) Run(ctx context.Context) error {
 	}
 }
 
+// Step does once what Run does at every look, as a simulation needs it: it forwards
+// what is there, and sees to what went wrong.
+func (c *Courier) Step(ctx context.Context) { c.attempt(ctx, DoingForward, c.Round) }
+
 // attempt does one thing and sees to what went wrong with it.
 func (c *Courier) attempt(ctx context.Context, doing Doing, do func(context.Context) error) {
 	err := do(ctx)

@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+// answers takes in what has been answered since the last step.
+func (w *world) answers() {
+	w.mu.Lock()
+	done := w.done
+	w.done = nil
+	w.mu.Unlock()
+	slices.SortFunc(done, func(a, b *action) int { return cmp.Compare(a.number, b.number) })
+	if len(done) > 0 {
+		w.booked() // what is answered is in the ledger by now
+	}
+	for _, a := range done {
+		w.running--
+		w.current = slices.DeleteFunc(w.current, func(x *action) bool { return x == a })
+		if a.part != "" {
+			a.at.busy[a.part] = false
+		}
+		if a.verb == "buy" {
+			a.at.buys--
+			if a.repeat {
+				a.at.repeats--
+			}
+		}
+		w.heard(a)
+	}
+}
+
+// heard judges one answer.
+func (w *world) heard(a *action) {
+	r := &a.answer
+	code := sale.Code("")
+	if r.err != nil {
+		code = sale.CodeOf(r.err)
+	}
+	w.trace.add("answer ", n(int64(a.number)), " ", a.verb, " ", a.user, " ", string(r.verdict), " ", string(r.order.State), " ", string(code))
+	if r.err != nil {
+		w.trace.remark(r.err.Error)
+	}
+	if a.at.dead {
+		return // nobody has heard it
+	}
+	if a.part == "" && r.err != nil && !business(r.err) {
+		w.fail("P9: %s answers %v, which has no code", a.verb, r.err)
+	}
+	s := w.stories[a.id]
+	if s == nil {
+		return
+	}
+	if r.found {
+		w.told1(a, s)
+		return
+	}
+	told := s.told != "" && s.since < a.began
+	if a.verb == "buy" && r.err == nil && told && !w.rough && r.verdict != sale.KeyMismatch {
+		w.fail("P4: %s is told %s for a key whose order was %s", a.user, r.verdict, s.told)
+	}
+	if code == sale.CodeOrderNotFound && told && !w.rough && a.verb != "pay" && a.verb != "refund" {
+		w.fail("P4: %s is told by %s that there is no order; it was %s", a.user, a.verb, s.told)
+	}
+}
+
+// told1 judges an answer with an order in it.
+func (w *world) told1(a *action, s *story) {
+	o := &a.answer.order
+	if o.ID != a.id && (a.verb != "pay" || o.Replaces != a.id) || o.User != a.user {
+		w.fail("P4: %s asked by %s for %s and got %s of %s", a.user, a.verb, a.id, o.ID, o.User)
+		return
+	}
+	truth, held := w.books.orders[o.ID]
+	switch {
+	case o.State != sale.Queued && (!held || !reaches(o.State, truth.State)):
+		w.fail("P5: %s is told %s by %s; the ledger says %q", a.user, o.State, a.verb, truth.State)
+	case o.State != sale.Queued && (o.SKU != truth.SKU || o.Quantity != truth.Quantity || o.Amount != truth.Amount):
+		w.fail("P4: %s is told %+v; the ledger has %+v", a.user, *o, truth)
+	case a.verb == "buy" && (o.SKU != w.sale.Items[a.item].SKU || o.Quantity != a.quantity):
+		w.fail("P4: %s bought %d of item %d and is told %+v", a.user, a.quantity, a.item, *o)
+	}
+	if o.ID != a.id {
+		return
+	}
+	if s.told != "" && s.since < a.began && !reaches(s.told, o.State) && !w.excused(a, o) {
+		w.fail("P4: %s is told %s by %s, after %s", a.user, o.State, a.verb, s.told)
+	}
+	if a.answer.verdict == sale.Taken {
+		if s.taken++; s.taken > 1 && !w.rough {
+			w.fail("P4: %s is told for the second time that the order of one key was taken", a.user)
+		}
+	}
+	if s.told == "" || reaches(s.told, o.State) {
+		if s.told != o.State {
+			s.told, s.since = o.State, w.tick
+		}
+	}
+	if a.answer.receipt != "" {
+		s.receipt = a.answer.receipt
+	}
+}
+
+// excused reports whether an order may be called queued though it was judged: the
+// ledger did not answer the call, or the counter has forgotten.
+func (w *world) excused(a *action, o *sale.Order) bool {
+	return o.State == sale.Queued && (w.rough || a.at.ledgerFails != a.fails)
+}
+
+// watch looks at a change before it is booked.
+func (w *world) watch(c *ledger.Changes) {
+	for i := range c.Orders {
+		o := &c.Orders[i].After
+		w.trace.add("  ", o.User, " ", string(c.Orders[i].From), " -> ", string(o.State), " ", string(o.Reason))
+		if !o.Replaces.IsZero() {
+			w.replaced = true
+		}
+		if o.State == sale.Rejected && o.Reason == sale.RejectedSoldOut && !w.rough && !w.replaced && !w.cut {
+			w.fail("P2: %s was queued and is robbed, without any fault of the counter's", o.User)
+		}
+	}
+	if c.Revised == nil {
+		return
+	}
+	for i := range w.books.sale.Items {
+		w.cut = w.cut || c.Revised.Items[i].Stock < w.books.sale.Items[i].Stock
+	}
+	w.trace.remark(func() string {
+		return "sale " + string(c.Revised.State) + " v" + n(c.Revised.Version) + " " + string(c.Revised.Path) + " e" + n(c.Revised.Epoch) + " t" + n(c.Revised.BuildToken)
+	})
+	if w.books.sale.Path == sale.PathFast && c.Revised.Path == sale.PathDirect && w.troubled && w.queued() > 0 {
+		w.rough = true // the tray could not be drained
+	}
+}
+
+// queued returns the entries in the tray.
+func (w *world) queued() int {
+	if w.down {
+		return 1
+	}
+	entries, _ := w.mem.Look(straight(), w.lane, "", 100)
+	return len(entries)
+}
+
+var _ = stock.Open

@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/engine"
+	"github.com/doorbuster/doorbuster/internal/handover"
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/settle"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+// callTimeout is the deadline that instances give their calls.
+const callTimeout = time.Second
+
+// instance is one start of one process: the real parts over ports of its own.
+type instance struct {
+	world  *world
+	name   string
+	ctx    context.Context //nolint:containedctx // the life of the instance; a crash ends it
+	cancel context.CancelFunc
+	dead   bool // wire's lock
+
+	engine  *engine.Engine
+	keeper  *handover.Keeper
+	worker  *settle.Worker
+	courier *settle.Courier
+	sweeper *settle.Sweeper
+
+	busy        map[string]bool // parts that do one thing at a time
+	buys        int             // under way
+	repeats     int             // of them of keys used before
+	short       bool            // it has seen an item sold out
+	ledgerFails int             // calls of the engine's to the ledger that failed
+}
+
+// start brings an instance to life with an empty memory. Each has a Book of its own
+// over the one store, so it hears of its own commits alone.
+func (w *world) start(slot int) {
+	w.starts++
+	i := &instance{world: w, name: string(rune('A'+slot)) + n(int64(w.starts)), busy: make(map[string]bool)}
+	i.ctx, i.cancel = context.WithCancel(context.Background())
+	book := w.mutate.ledger(ledger.New(w.store))
+	counter := func(role string) stock.Counter { return &counterPort{w.counter, port{i, role}} }
+	books := func(role string) ledger.Ledger { return &ledgerPort{book, port{i, role}} }
+	i.engine = engine.New(books(".e"), counter(".e"), engine.Options{CallTimeout: callTimeout, Clock: time.Now})
+	lanes := settle.LaneOptions{Consumer: i.name, Clock: time.Now, CallTimeout: callTimeout}
+	judge := settle.NewJudge(books(".j"), counter(".j"), lanes)
+	i.worker = judge.Worker(w.lane, &w.sale)
+	i.courier = settle.NewForwarder(books(".f"), counter(".f"), lanes).Courier(w.lane, &w.sale)
+	drains := settle.NewJudge(books(".d"), counter(".d"), lanes)
+	i.keeper = handover.New(books(".k"), counter(".k"), handover.Options{
+		CallTimeout: callTimeout, Clock: time.Now, Drain: drains.Drain, MaxQueued: 1000,
+	})
+	i.sweeper = settle.New(books(".s"), settle.Options{CallTimeout: callTimeout})
+	w.slots[slot] = i
+}
+
+// kill ends an instance as SIGKILL does. Each of its calls on the way is carried
+// out or not; those to the counter may also arrive later.
+func (w *world) kill(slot int) {
+	i := w.slots[slot]
+	w.slots[slot] = nil
+	w.trace.add("crash ", i.name)
+	w.wire.mu.Lock()
+	i.dead = true
+	delete(w.wire.heard, i)
+	var own []*call
+	for _, c := range w.wire.pending {
+		if c.from == i {
+			own = append(own, c)
+		}
+	}
+	w.wire.mu.Unlock()
+	for _, c := range own {
+		switch {
+		case c.left: // in the network already
+		case c.kind == toCounter && w.rng.IntN(3) == 0:
+			c.answer <- dropped
+			w.wire.leave(c)
+			w.trace.add("  stays on its way ", c.key)
+		case c.kind != toOwn && c.kind != toHear && w.may(c) && w.rng.IntN(2) == 0:
+			w.grant(c, unheard)
+		default:
+			w.grant(c, dropped)
+		}
+	}
+	i.cancel()
+	_ = i.engine.Close(context.Background())
+	w.settle()
+}
+
+// end lets an instance go at the end of a run.
+func (i *instance) end() {
+	i.cancel()
+	_ = i.engine.Close(context.Background())
+}

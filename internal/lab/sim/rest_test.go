@@ -1,0 +1,303 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/engine"
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/ledger/ledgertest"
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+const (
+	// tickTime is how often the parts of an instance look for themselves.
+	tickTime = 500 * time.Millisecond
+	// restTicks is within how many of them everything must have come to rest.
+	restTicks = 60
+	// sellTicks is how long a unit that is free may not be sold: two seconds.
+	sellTicks = 4
+)
+
+// rest ends the faults, gives everything time, and demands that nothing is left
+// over: no slip, no difference between lane and ledger, no unit that cannot be sold.
+func (w *world) rest() {
+	w.trace.add("quiet")
+	w.plan.loss = 0
+	w.setDown(false)
+	w.skew = 0
+	w.arrive()
+	for slot := range w.slots {
+		if w.slots[slot] == nil {
+			w.start(slot)
+			w.settle()
+		}
+	}
+	if w.books.sale.State == sale.Paused {
+		w.operate(sale.Change{Action: sale.ActionResume})
+	}
+	w.even()
+	w.present()
+	w.even()
+	w.sellOut()
+	w.recount()
+}
+
+// arrive carries out what is on its way until every action has ended.
+func (w *world) arrive() {
+	for range maxSteps {
+		if w.failure != "" {
+			return
+		}
+		w.tick++
+		switch ready := w.ready(); {
+		case len(ready) > 0:
+			w.decide(ready[w.rng.IntN(len(ready))])
+		case w.running > 0:
+			w.trace.add("time")
+			w.pass(tickTime)
+			w.settle()
+			w.expire()
+		default:
+			return
+		}
+		w.settle()
+		w.look()
+	}
+	w.fail("the calls do not end")
+}
+
+func (w *world) operate(c sale.Change) {
+	if _, err := ledger.New(w.store).ChangeSale(context.Background(), slug, 0, c); err != nil {
+		w.fail("the operator's %s is refused: %v", c.Action, err)
+	}
+	w.booked()
+}
+
+// round has every part of every instance look once.
+func (w *world) round() {
+	ctx := straight()
+	for _, i := range w.slots {
+		_ = i.worker.Step(ctx)
+		i.courier.Step(ctx)
+		i.keeper.Look(ctx)
+		i.sweeper.Sweep(ctx, time.Now())
+		w.settle()
+		w.look()
+	}
+	w.arrive()
+}
+
+// even lets time pass until ledger and counter agree.
+func (w *world) even() {
+	why := ""
+	for range restTicks {
+		if w.failure != "" {
+			return
+		}
+		w.round()
+		if why = w.uneven(); why == "" {
+			return
+		}
+		w.trace.remark(func() string { return "not yet: " + why })
+		w.trace.add("time")
+		w.pass(tickTime)
+	}
+	w.fail("P2: no rest: %s", why)
+}
+
+// uneven says in what lane and ledger differ.
+func (w *world) uneven() string {
+	s := &w.books.sale
+	at, err := w.mem.Read(context.Background(), w.lane)
+	if err != nil {
+		return err.Error()
+	}
+	if n := w.queued(); n > 0 {
+		return fmt.Sprintf("%d entries in the tray", n)
+	}
+	if s.Path == sale.PathDirect {
+		if s.Preferred == sale.PathFast {
+			return "the sale is not on the fast path"
+		}
+		return ""
+	}
+	switch {
+	case at.State != stock.Open || at.Epoch != s.Epoch:
+		return fmt.Sprintf("the lane is %s in epoch %d, the sale in %d", at.State, at.Epoch, s.Epoch)
+	case at.Version != s.Version:
+		return fmt.Sprintf("the lane has version %d, the sale %d", at.Version, s.Version)
+	case at.Applied < w.books.last:
+		return fmt.Sprintf("the lane knows the journal to %d of %d", at.Applied, w.books.last)
+	}
+	for i := range at.Left {
+		if at.Left[i] != w.books.free(i) {
+			return fmt.Sprintf("the lane has %d left of item %d, the ledger %d", at.Left[i], i, w.books.free(i))
+		}
+	}
+	return w.records()
+}
+
+// records compares what the lane has recorded with the orders.
+func (w *world) records() string {
+	want := make(map[sale.OrderID]int64)
+	users := make(map[string]bool)
+	for id, o := range w.books.orders {
+		users[o.User] = true
+		if o.State.Live() {
+			want[id] = o.Quantity
+		}
+	}
+	for _, s := range w.stories {
+		users[s.user] = true
+	}
+	for user := range users {
+		found, err := w.mem.Records(context.Background(), w.lane, user)
+		if err != nil {
+			return err.Error()
+		}
+		for _, r := range found.Orders {
+			if r.Quantity == 0 {
+				continue
+			}
+			if want[r.ID] != r.Quantity {
+				return fmt.Sprintf("the lane has recorded %d for an order of %s that holds %d", r.Quantity, user, want[r.ID])
+			}
+			delete(want, r.ID)
+		}
+	}
+	if len(want) > 0 {
+		return fmt.Sprintf("the lane lacks %d orders", len(want))
+	}
+	return ""
+}
+
+// present demands that what was taken has become an order, and has buyers bring the
+// receipts of what the counter has lost.
+func (w *world) present() {
+	for _, id := range w.told {
+		s := w.stories[id]
+		if _, held := w.books.orders[id]; held || s.taken == 0 || w.failure != "" {
+			continue
+		}
+		if !w.rough {
+			w.fail("P5: what %s was told to be taken never became an order", s.user)
+			return
+		}
+		if s.receipt == "" {
+			continue
+		}
+		i := w.slots[len(s.user)%2]
+		a := &action{verb: "receipt", at: i, id: id, user: s.user, item: s.item}
+		w.begin(a, func(ctx context.Context) answer {
+			o, err := i.engine.OrderByReceipt(ctx, id, s.user, s.receipt)
+			return answer{order: o, found: err == nil, err: err}
+		})
+		w.settle()
+		w.arrive()
+		if w.failure == "" && !a.answer.found {
+			w.fail("P5: the receipt of %s is not honoured: %v", s.user, a.answer.err)
+		}
+	}
+}
+
+// sellOut has buyers come until nothing is left. All must be sold, none twice, and
+// nobody may be sent away for longer than two seconds while a unit is free.
+func (w *world) sellOut() {
+	refused := 0
+	for buyer := 0; w.failure == ""; buyer++ {
+		item := slices.IndexFunc(w.sale.Items, func(it sale.Item) bool {
+			i, _ := w.sale.Item(it.SKU)
+			return w.books.free(i) > 0
+		})
+		if item < 0 {
+			break
+		}
+		if buyer > 40 {
+			w.fail("P2: the sale cannot be sold out")
+			return
+		}
+		user, old := w.buyer(buyer)
+		r := w.shop(buyer, user, item)
+		switch {
+		case w.failure != "":
+			return
+		case r.err == nil && r.verdict == sale.Taken:
+			refused = 0
+			w.even()
+			continue
+		case r.err == nil && r.verdict == sale.LimitReached && old:
+			w.fail("P3: %s is told that the limit is reached, and it is not", user)
+		case r.err == nil && r.verdict == sale.CoolDown && old && w.sale.MaxUnpaidHolds > 0:
+			continue
+		}
+		if refused++; refused > 2*sellTicks {
+			w.fail("P2: for two seconds buyers are told %s %v while %d units are free", r.verdict, r.err, w.books.free(item))
+		}
+		w.pass(tickTime / 2)
+		w.round()
+	}
+	if w.failure != "" {
+		return
+	}
+	if r := w.shop(99, "last", 0); r.err == nil && r.verdict == sale.Taken {
+		w.even()
+		if o := w.books.orders[w.sale.OrderID("last", "last99")]; o.State.Live() {
+			return // a hold was over just then
+		}
+	}
+}
+
+// buyer returns who comes next: somebody who was there before and may buy again,
+// then strangers.
+func (w *world) buyer(number int) (user string, old bool) {
+	if number < w.plan.users {
+		name := w.userName(number)
+		u := w.books.user(name)
+		counted := u.live
+		if w.sale.LimitRule == sale.LimitEverPaid {
+			counted += u.refunded
+		}
+		if counted < w.sale.PerUserLimit {
+			return name, true
+		}
+	}
+	return "z" + n(int64(number)), false
+}
+
+func (w *world) shop(number int, user string, item int) answer {
+	i := w.slots[number%2]
+	key := "last" + n(int64(number))
+	id := w.sale.OrderID(user, key)
+	a := &action{verb: "buy", at: i, id: id, user: user, item: item, quantity: 1}
+	w.stories[id] = &story{user: user, key: key, item: item}
+	i.buys++
+	w.begin(a, func(ctx context.Context) answer {
+		d, err := i.engine.Buy(ctx, engine.Request{Sale: slug, User: user, Key: key, SKU: w.sale.Items[item].SKU, Quantity: 1})
+		return answer{verdict: d.Verdict, order: d.Order, found: d.Verdict == sale.Taken || d.Verdict == sale.Replayed, receipt: d.Receipt, err: err}
+	})
+	w.settle()
+	w.arrive()
+	return a.answer
+}
+
+// recount has the examiner of ledgers go through everything that is stored.
+func (w *world) recount() {
+	if w.failure != "" || !w.plan.recount {
+		return
+	}
+	ctx := context.Background()
+	err := w.store.Snapshot(ctx, func(r ledger.Reader) error {
+		wrong, err := ledgertest.Recount(ctx, r, w.sale.Number)
+		if len(wrong) > 0 {
+			w.fail("%s", wrong[0])
+		}
+		return err
+	})
+	if err != nil {
+		w.fail("the ledger cannot be recounted: %v", err)
+	}
+}

@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+// fate is what becomes of a call on its way.
+type fate uint8
+
+const (
+	arrives fate = iota // carried out, and the answer arrives
+	unheard             // carried out, and the answer is lost
+	dropped             // lost before it was carried out
+)
+
+func (f fate) String() string { return [...]string{"arrives", "unheard", "dropped"}[f] }
+
+// kind is what a call is sent to.
+type kind uint8
+
+const (
+	toCounter kind = iota
+	toRead         // the ledger, to look
+	toWrite        // the ledger, to change something in one transaction
+	toOwn          // the ledger, for a transaction that its caller leads through
+	toHear         // an instance, with a piece of news
+)
+
+// call is one call that is on its way.
+type call struct {
+	from    *instance
+	role    string // the part of the instance that calls
+	name    string
+	key     string // tells it from others, whenever they came
+	kind    kind
+	perform func() // carries it out
+	show    func() string
+	answer  chan fate
+	left    bool // nobody waits for the answer any more
+}
+
+// wire is where every call of the real code waits until the scheduler has drawn
+// what becomes of it.
+type wire struct {
+	mu      sync.Mutex
+	pending []*call // in order of key
+	writing bool    // somebody leads a transaction through; others must wait
+	heard   map[*instance][]func(stock.Message)
+}
+
+// errDead is what the calls of a dead instance get; nobody is there to read it.
+var errDead = errors.New("sim: the instance is dead")
+
+// errLost is trouble on the way to the ledger.
+var errLost = errors.New("sim: the connection to the ledger is lost")
+
+func (k kind) trouble() error {
+	if k == toCounter {
+		return fmt.Errorf("%w: the connection is lost", stock.ErrUnavailable)
+	}
+	return errLost
+}
+
+func (k kind) ended(ctx context.Context) error {
+	if k == toCounter {
+		return fmt.Errorf("%w: %w", stock.ErrUnavailable, context.Cause(ctx))
+	}
+	return context.Cause(ctx)
+}
+
+// add puts a call on its way, unless its sender is dead.
+func (w *wire) add(c *call) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c.from.dead {
+		return false
+	}
+	at, _ := slices.BinarySearchFunc(w.pending, c, func(a, b *call) int {
+		if d := strings.Compare(a.key, b.key); d != 0 {
+			return d
+		}
+		return -1 // behind its equals
+	})
+	w.pending = slices.Insert(w.pending, at, c)
+	return true
+}
+
+// take removes a call from those on their way.
+func (w *wire) take(c *call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at := slices.Index(w.pending, c); at >= 0 {
+		w.pending = slices.Delete(w.pending, at, at+1)
+	}
+}
+
+// port is where one part of an instance sends its calls.
+type port struct {
+	of   *instance
+	role string
+}
+
+// expressKey marks the context of work that the scheduler itself does, in one
+// piece: its calls do not wait.
+type expressKey struct{}
+
+func express(ctx context.Context) bool { return ctx.Value(expressKey{}) != nil }
+
+// sent describes a call to through.
+type sent struct {
+	kind kind
+	name string
+	args string
+}
+
+// through sends a call and waits for what becomes of it.
+func through[T any](ctx context.Context, p port, s sent, do func(context.Context) (T, error)) (T, error) {
+	if express(ctx) {
+		return do(ctx)
+	}
+	var none, out T
+	var err error
+	c := &call{from: p.of, role: p.role, name: s.name, kind: s.kind, key: p.of.name + p.role + "." + s.name + s.args, answer: make(chan fate, 1)}
+	c.perform = func() { out, err = do(context.Background()) }
+	c.show = func() string { return fmt.Sprintf("%+v, %v", out, err) }
+	w := &p.of.world.wire
+	if !w.add(c) {
+		return none, errDead
+	}
+	select {
+	case f := <-c.answer:
+		if f == arrives {
+			return out, err
+		}
+		return none, s.kind.trouble()
+	case <-ctx.Done():
+		w.leave(c)
+		return none, s.kind.ended(ctx)
+	}
+}
+
+// leave takes in that nobody waits for the answer to c any more.
+func (w *wire) leave(c *call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.left = true
+}
+
+// act sends a call that has no answer but its success.
+func act(ctx context.Context, p port, s sent, do func(context.Context) error) error {
+	_, err := through(ctx, p, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
+	return err
+}
