@@ -121,5 +121,5 @@ func (b *Book) relay(ctx context.Context, s Span) {
 func (b *Book) page(ctx context.Context, s Span) ([]Entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, readSpan)
 	defer cancel()
-	return b.store.Read().Rows(ctx, s.Sale, s.From, int(min(s.To-s.From, maxPage))) //nolint:gosec // at most maxPage
+	return b.store.Read().Rows(ctx, s.Sale, s.From, int(min(s.To-s.From, maxPage)))
 }

@@ -166,7 +166,7 @@ func (c *crowd) bare(b *testing.B, like *ledger.Changes) {
 	defer at.end(ctx)
 	journal := step{name: "journal_append", want: int64(len(like.Entries)), args: []any{
 		int64(like.Sale),
-		column(like.Entries, func(e *ledger.Entry) int64 { return int64(e.Seq) }),
+		column(like.Entries, func(e *ledger.Entry) int64 { return int64(e.Seq) }), //nolint:gosec // a benchmark is not that long
 		column(like.Entries, func(e *ledger.Entry) int64 { return ledger.Millis(e.At) }),
 		column(like.Entries, func(e *ledger.Entry) string { return string(e.Kind) }),
 		column(like.Entries, func(e *ledger.Entry) [16]byte { return e.Order }),

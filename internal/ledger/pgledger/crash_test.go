@@ -123,7 +123,7 @@ func TestServerDies(t *testing.T) {
 			ended <- func() error {
 				for round := 0; selling.Err() == nil; round++ {
 					batch := clicks(drop, "k", fmt.Sprintf("%d-%d-a", i, round), fmt.Sprintf("%d-%d-b", i, round))
-					out, err := book.Reserve(t.Context(), batch)
+					out, err := book.Reserve(selling, batch)
 					if err != nil {
 						if sale.CodeOf(err) != sale.CodeUnavailable {
 							return err

@@ -111,8 +111,8 @@ func TestSweepersSideBySide(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, one.Close()) })
 	two := w.book(t, w.options())
 	const holds = 60
-	var sales []sale.Sale
-	for i := range 3 {
+	sales := make([]sale.Sale, 0, 3)
+	for i := range cap(sales) {
 		s := w.publish(t, one, "drop-"+strconv.Itoa(i), holds)
 		users := make([]string, holds)
 		for j := range users {
@@ -190,7 +190,7 @@ func TestOneChargeForTwoSales(t *testing.T) {
 			errs[n] = pay(n)
 			return nil
 		}))
-		require.True(t, (errs[0] == nil) != (errs[1] == nil), "one of them: %v", errs)
+		require.NotEqual(t, errs[0] == nil, errs[1] == nil, "one of them: %v", errs)
 		for n := range 2 {
 			if errs[n] != nil {
 				require.Equal(t, sale.CodePaymentMismatch, sale.CodeOf(pay(n)), "the repetition is told why")
