@@ -2,6 +2,7 @@ package handover
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -325,7 +326,11 @@ func (k *Keeper) misplaced(ctx context.Context, s *sale.Sale, l stock.Lane, at *
 		// Its builder has put it in force and did not come to open it.
 		call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
 		defer cancel()
-		return "", k.counter.Unfreeze(call, l, s.Epoch)
+		err := k.counter.Unfreeze(call, l, s.Epoch)
+		if errors.Is(err, stock.ErrCold) { // its server went back to before it was loaded
+			return WhyCold, nil
+		}
+		return "", err
 	case at.State == stock.Frozen && k.opts.Clock().Sub(first.at) >= frozenLimit:
 		return WhyFrozen, nil
 	case at.State == stock.Open && at.Epoch != s.Epoch:
