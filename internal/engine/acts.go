@@ -94,7 +94,10 @@ func onceJudged[T any](ctx context.Context, e *Engine, id sale.OrderID, act func
 		return done, err
 	}
 	v, viewErr := e.saleOf(ctx, id.Sale())
-	if viewErr != nil || len(v.Salts) == 0 {
+	switch {
+	case viewErr != nil && sale.CodeOf(viewErr) != sale.CodeSaleNotFound:
+		return done, viewErr // it may be queued: that it is unknown would be a lie
+	case viewErr != nil || len(v.Salts) == 0:
 		return done, err
 	}
 	w := e.room.enter(id)

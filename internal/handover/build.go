@@ -287,10 +287,11 @@ func salts(lanes []stock.Lane) []uint32 {
 // settle brings the lanes to the present while the sale is locked.
 func (w *work) settle(ctx context.Context, now *ledger.Present) error {
 	at := w.seq // a try that is rolled back has loaded nothing wrong, and starts from here again
-	if err := w.rows(ctx, &now.Sale, now.Delta); err != nil {
+	err := w.rows(ctx, &now.Sale, now.Delta)
+	w.seq = at
+	if err != nil {
 		return err
 	}
-	w.seq = at
 	for i, l := range w.lanes {
 		offset, err := w.offset(ctx, l)
 		if err != nil {
