@@ -342,6 +342,10 @@ func FuzzVerify(f *testing.F) {
 	s.pay(f, "ch-alice", &o, sale.PaymentSucceeded)
 	f.Add(s.capture(f).export())
 	all := lines(story(f).export())
+	for _, kind := range []ledger.Kind{ledger.KindLaneAdopt, ledger.KindLaneReturn, ledger.OrderKind(sale.Rejected), ledger.SaleKind(sale.ActionReroute)} {
+		i := slices.IndexFunc(all, func(raw []byte) bool { return bytes.Contains(raw, []byte(`"kind":"`+kind+`"`)) })
+		f.Add(slices.Concat(all[0], all[i]))
+	}
 	for _, kind := range []string{"terms", "row", "order", "refund", "payment", "holder", "trailer"} {
 		f.Add(slices.Concat(all[0], all[find(f, all, kind, 0)]))
 	}

@@ -1,6 +1,7 @@
 package sqliteledger_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -69,6 +70,35 @@ func BenchmarkReserve(b *testing.B) {
 				sold++
 			}
 			b.ReportMetric(float64(sold)/b.Elapsed().Seconds(), "orders/s")
+		})
+	}
+}
+
+// BenchmarkSlips judges slips of new buyers in batches, as BenchmarkReserve sells.
+func BenchmarkSlips(b *testing.B) {
+	for _, size := range []int{1, 64, 256, 1024} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			c := newCrowd(b, size, sale.MaxInteger)
+			build, err := c.book.StartBuild(b.Context(), c.sale.Number, c.sale.Epoch)
+			require.NoError(b, err)
+			c.sale, err = c.book.FinishBuild(b.Context(), ledger.Finish{Build: build, Load: func(context.Context, ledger.Present) error { return nil }})
+			require.NoError(b, err)
+			now, err := c.book.Now(b.Context())
+			require.NoError(b, err)
+			slip := &ledger.Slip{Epoch: c.sale.Epoch, Terms: c.sale.Terms, TakenAt: now}
+			b.ReportAllocs()
+			judged := 0
+			for b.Loop() {
+				if judged%size == 0 {
+					c.next()
+					for i := range c.batch {
+						c.batch[i].Slip = slip
+					}
+					c.reserve(b, sale.Taken)
+				}
+				judged++
+			}
+			b.ReportMetric(float64(judged)/b.Elapsed().Seconds(), "orders/s")
 		})
 	}
 }

@@ -54,7 +54,7 @@ func TestStatements(t *testing.T) {
 				if step == "USE TEMP B-TREE FOR ORDER BY" {
 					require.Contains(t, sorts, name, "%v", plan)
 				}
-				for _, index := range []string{"orders_id", "orders_sale", "orders_due", "sales_slug", "refunds_state", "payments_order", "refunds_order"} {
+				for _, index := range []string{"orders_id", "orders_sale", "orders_due", "sales_slug", "refunds_state", "payments_order", "refunds_order", "journal_lane", "dead_letters_sale", "dead_letters_state", "dead_letters_order"} {
 					used[index] = used[index] || strings.Contains(step, index)
 				}
 			}
