@@ -132,9 +132,13 @@ func (b *bench) due(now time.Time, wanted func(*task) bool) (fresh, again []*tas
 // judge has the authentic slips decided.
 func (b *bench) judge(ctx context.Context, now time.Time) error {
 	fresh, again := b.due(now, func(t *task) bool { return t.letter == nil })
-	for part := range slices.Chunk(fresh, b.j.opts.Batch) {
-		if err := b.reserve(ctx, part); err != nil {
-			return err
+	if len(fresh) > 0 {
+		// Parts are even, and none is smaller than a batch where there is enough.
+		parts := max(1, len(fresh)/b.j.opts.Batch)
+		for part := range slices.Chunk(fresh, (len(fresh)+parts-1)/parts) {
+			if err := b.reserve(ctx, part); err != nil {
+				return err
+			}
 		}
 	}
 	for part := range slices.Chunk(again, 1) {

@@ -18,8 +18,8 @@ type LaneOptions struct {
 	// Clock is the process's clock, with its monotonic reading; required. It
 	// measures how long things take; what is judged goes by the ledger's time.
 	Clock func() time.Time
-	// Batch is how many slips one transaction takes when so many are there; default
-	// 1000. Nothing waits for it to fill.
+	// Batch is how many slips one transaction takes, up to twice as many, when they
+	// are there; default 1000. Nothing waits for it to fill.
 	Batch int
 	// Wait is how long a claim waits for the first slip; default 1 s.
 	Wait time.Duration
