@@ -153,7 +153,7 @@ func (h *house) buildEngine() {
 		h.engine = engine.New(h.book, nil, o)
 		return
 	}
-	o.Trouble = h.fast.keeper.Trouble
+	o.Trouble, o.Stale = h.fast.keeper.Trouble, h.fast.keeper.Stale
 	h.engine = engine.New(h.book, h.fast.counter, o)
 }
 
@@ -274,9 +274,12 @@ func (h *house) serve(ctx context.Context, d *doors) error {
 	parts.Go(func() error { return h.feed.Run(work) })
 	if h.cfg.Has(config.RoleWorker) {
 		parts.Go(func() error { return h.sweeper.Run(work) })
-		if h.fast != nil {
+	}
+	if h.fast != nil {
+		// Whoever meets a lane out of order can look after it.
+		parts.Go(func() error { return h.fast.keeper.Run(work) })
+		if h.cfg.Has(config.RoleWorker) {
 			parts.Go(func() error { return h.fast.lanes.Run(work) })
-			parts.Go(func() error { return h.fast.keeper.Run(work) })
 		}
 	}
 	select {

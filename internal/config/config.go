@@ -9,7 +9,7 @@ import (
 // valid. Tags: key (name in the file), default, doc, and flag for the few keys
 // that have a flag of their own.
 type Config struct {
-	Roles    []string `key:"roles" default:"gate,worker" flag:"roles" doc:"What this process does: gate answers HTTP requests, worker judges what was taken, ends holds, and looks after the fast counter. Every installation needs both, in one process or in several."`
+	Roles    []string `key:"roles" default:"gate,worker" flag:"roles" doc:"What this process does: gate answers HTTP requests, worker judges what was taken and ends holds. Every installation needs both, in one process or in several."`
 	DataDir  string   `key:"data_dir" default:"./data" flag:"data-dir" doc:"Folder of everything the server keeps: the embedded ledger, development keys, and the addresses it listens on. Made if missing, readable by its owner only."`
 	API      API      `key:"api" doc:"The HTTP API that buyers, shops and operators call."`
 	Ops      Ops      `key:"ops" doc:"Health, readiness, metrics and profiles, for operators' tools."`

@@ -31,7 +31,8 @@ func (l *lane) take(ctx context.Context, v *View, batch []*try) error {
 	ended := s.opts.Clock()
 	s.opts.Observer.Batched(FromCounter, len(batch), ended.Sub(started), err)
 	if err != nil {
-		l.memory.doubt(hashes(batch, all))
+		// Somebody may hold something now; then nothing is refused from memory before
+		// a later reply, after which the holders are loaded again.
 		return infrastructure(err)
 	}
 	if reply.State != stock.Open {
@@ -103,7 +104,11 @@ func (l *lane) refused(ctx context.Context, v *View, r *stock.Reply) error {
 			break
 		}
 		return errMoved
-	case stock.Open, stock.Cold, stock.Frozen, stock.Stale:
+	case stock.Stale:
+		if l.stand.opts.Stale != nil {
+			l.stand.opts.Stale(v.Number, v.Epoch)
+		}
+	case stock.Open, stock.Cold, stock.Frozen:
 	}
 	return errTroubled
 }

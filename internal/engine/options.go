@@ -20,6 +20,9 @@ type Options struct {
 	// Trouble, if set, is told that a sale's fast counter must be built anew. It may
 	// be called for every batch, and must return quickly.
 	Trouble func(sale.Number)
+	// Stale, if set, is told that a lane has forgotten something that this instance
+	// has seen in an epoch: its server went back in time. Called like Trouble.
+	Stale func(n sale.Number, epoch int64)
 	// Clock is the process's clock, with its monotonic reading; required. It
 	// measures ages and, through an offset, tells the ledger's time.
 	Clock    func() time.Time

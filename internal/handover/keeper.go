@@ -48,6 +48,7 @@ const (
 	WhyFrozen   Why = "frozen"   // a builder left the lane behind
 	WhyEpoch    Why = "epoch"    // the lane is of another epoch
 	WhyLoss     Why = "loss"     // the lane counts fewer units taken than the ledger has sold
+	WhyStale    Why = "stale"    // an instance has seen more of the lane than it knows
 	WhyOperator Why = "operator" // an operator's command
 	WhyOver     Why = "over"     // the sale has ended, and nothing waits any more
 )
@@ -79,6 +80,7 @@ type Keeper struct {
 	mu      sync.Mutex
 	frozen  map[stock.Lane]since  // lanes found frozen by a token that is not in force
 	cleared map[sale.Number]int64 // sales whose lanes are known to be gone, by epoch
+	stale   map[sale.Number]int64 // sales with a lane that has forgotten something, by epoch
 }
 
 // since is a token and when it was first seen.
@@ -109,7 +111,7 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Keeper {
 	}
 	return &Keeper{
 		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1),
-		frozen: make(map[stock.Lane]since), cleared: make(map[sale.Number]int64),
+		frozen: make(map[stock.Lane]since), cleared: make(map[sale.Number]int64), stale: make(map[sale.Number]int64),
 	}
 }
 
@@ -120,6 +122,28 @@ func (k *Keeper) Trouble(sale.Number) {
 	case k.nudge <- struct{}{}:
 	default:
 	}
+}
+
+// Stale says that a lane of a sale has forgotten something of an epoch. What it has
+// forgotten may have been in the tray only, so that no count shows it: the sale is
+// rebuilt, unless it has left that epoch.
+func (k *Keeper) Stale(n sale.Number, epoch int64) {
+	k.mu.Lock()
+	k.stale[n] = epoch
+	k.mu.Unlock()
+	k.Trouble(n)
+}
+
+// forgetful reports whether a lane of the sale has forgotten something of the
+// present epoch.
+func (k *Keeper) forgetful(s *sale.Sale) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	epoch, said := k.stale[s.Number]
+	if said && epoch != s.Epoch {
+		delete(k.stale, s.Number)
+	}
+	return said && epoch == s.Epoch
 }
 
 // Run looks after the sales until ctx ends, and returns nil then.
@@ -288,8 +312,11 @@ func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
 		}
 		taken += held(&at) + at.Returned
 	}
-	if taken-returned < sold(&is) && k.caughtUp(ctx, &is, before) {
+	switch {
+	case taken-returned < sold(&is) && k.caughtUp(ctx, &is, before):
 		return WhyLoss, nil
+	case k.forgetful(&is):
+		return WhyStale, nil
 	}
 	return "", nil
 }

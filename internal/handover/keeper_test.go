@@ -141,6 +141,33 @@ func TestStaleLaneIsRebuilt(t *testing.T) {
 	require.Equal(t, []handover.Why{handover.WhyPreheat, handover.WhyLoss}, w.log.built)
 }
 
+// What a fail-over forgets may never have left the counter: no count shows it.
+func TestForgetfulLaneIsRebuiltWhenAnInstanceSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sale(5)
+	w.store.Advance(time.Hour)
+	k := w.keeper()
+	k.Look(t.Context())
+	old := w.counter.Save()
+	w.take("forgotten")
+	w.counter.Restore(old)
+	s := w.again()
+	w.store.Advance(ledger.BuildLease)
+	k.Look(t.Context())
+	require.Equal(t, s.Epoch, w.again().Epoch, "nobody knows")
+	k.Stale(s.Number, s.Epoch-1)
+	k.Look(t.Context())
+	require.Equal(t, s.Epoch, w.again().Epoch, "an epoch that is over")
+	k.Stale(s.Number, s.Epoch)
+	k.Look(t.Context())
+	w.sound()
+	require.Greater(t, w.again().Epoch, s.Epoch)
+	require.Equal(t, []handover.Why{handover.WhyPreheat, handover.WhyStale}, w.log.built)
+	k.Look(t.Context())
+	require.Len(t, w.log.built, 2, "once")
+}
+
 // A builder that dies at any step leaves something that any other one finishes.
 func TestBuilderDiesAtEveryStep(t *testing.T) {
 	t.Parallel()
