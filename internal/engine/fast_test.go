@@ -295,9 +295,12 @@ func TestUsersAreSoldToInTheirHomeLane(t *testing.T) {
 			require.Len(t, r.Orders, 1)
 		}
 		require.Len(t, s.judge(3), 150)
-		s.build(2) // fewer lanes: those who are in line move to their new homes
+		_, err := s.second.Sale(t.Context(), slug)
+		require.NoError(t, err)
+		s.build(2) // the other instance does not know yet: whoever is in line there moves to his new home
 		crowd(150, func(i int) {
-			if d, err := s.try(fmt.Sprintf("u%d", i), "k", 1); err != nil || d.Verdict != sale.Replayed || d.Order.State != sale.Reserved {
+			d, err := s.second.Buy(t.Context(), requestFor(fmt.Sprintf("u%d", i), ""))
+			if err != nil || d.Verdict != sale.Replayed || d.Order.State != sale.Reserved {
 				t.Errorf("got %v, %v", d.Verdict, err)
 			}
 		})

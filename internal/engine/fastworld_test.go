@@ -31,6 +31,7 @@ type counted struct {
 	before func(*stock.Call) error // runs before Take; an error fails it
 	after  func(*stock.Reply)      // runs between the answer of Take and the caller
 	syncIn func(stock.Lane) error  // runs before Sync; an error fails it
+	loadIn func()                  // runs once, before Holders
 }
 
 func (c *counted) set(f func()) {
@@ -67,6 +68,13 @@ func (c *counted) Listen(ctx context.Context, fn func(stock.Message)) error {
 
 func (c *counted) Holders(ctx context.Context, l stock.Lane) (stock.Holders, error) {
 	c.holders.Add(1)
+	c.mu.Lock()
+	before := c.loadIn
+	c.loadIn = nil
+	c.mu.Unlock()
+	if before != nil {
+		before()
+	}
 	return c.Counter.Holders(ctx, l)
 }
 

@@ -36,7 +36,7 @@ type shelf struct {
 	since stamp
 	// sealed says that they were once complete up to there.
 	sealed bool
-	probe chan struct{} // closed when the probe under way is answered; nil if none
+	probe  chan struct{} // closed when the probe under way is answered; nil if none
 }
 
 // stamp is a place in the history of a lane or, on the direct path, of a sale.

@@ -198,6 +198,49 @@ func TestReceiptOfALongTimeAgoIsRejected(t *testing.T) {
 	})
 }
 
+func TestReceiptWithAClockOfItsOwnIsNone(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		id, now := s.sale.OrderID("ann", "k"), s.sale.UpdatedAt
+		slip := stock.Slip{ID: id, User: "ann", Quantity: 1, Epoch: s.sale.Epoch, Terms: s.sale.Terms, AskedAt: now, TakenAt: now.Add(2 * stock.MaxDrift)}
+		signer := stock.NewSigner(s.sale.Key, s.sale.Number)
+		slip.MAC = signer.Sign(&slip)
+		_, err := s.OrderByReceipt(t.Context(), id, "ann", signer.Receipt(&slip))
+		require.Equal(t, sale.CodeOrderNotFound, sale.CodeOf(err), "a lane may not say freely when it took something")
+	})
+}
+
+func TestDeadLetterIsARejectedOrder(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		s.world.Faults.Refuse(t, "mallory")
+		o := s.buy("mallory", "k", 1).Order
+		require.NoError(t, s.ledger.Park(t.Context(), s.sale.Number, []ledger.Letter{{
+			ID: ledger.LetterID{1}, Place: "lane 0", Cause: "refused", Attempt: &ledger.Attempt{
+				ID: o.ID, User: "mallory", SKU: "shoe", Quantity: 1, Slip: &ledger.Slip{Epoch: o.Epoch, Terms: o.Terms, TakenAt: s.sale.UpdatedAt},
+			},
+		}}))
+		require.NoError(t, s.mem.Return(t.Context(), s.lane(0), s.sale.Epoch, []stock.Act{{Kind: stock.ActReturn, ID: o.ID, User: "mallory"}}))
+		require.Equal(t, sale.Rejected, s.order(o.ID, "mallory").State)
+		d := s.buy("mallory", "k", 1)
+		require.Equal(t, sale.Replayed, d.Verdict)
+		require.Equal(t, sale.Rejected, d.Order.State)
+		_, err := s.Cancel(t.Context(), o.ID, "mallory")
+		require.Equal(t, sale.CodeOrderNotFound, sale.CodeOf(err), "nothing is there to cancel, and nothing comes to be")
+	})
+}
+
+// What the counter says without the ledger is not made up.
+func TestRecordOfAnEndThatTheLedgerDoesNotHoldIsTrouble(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		o := s.buy("ann", "k", 1).Order
+		require.NoError(t, s.mem.Return(t.Context(), s.lane(0), s.sale.Epoch, []stock.Act{{Kind: stock.ActReturn, ID: o.ID, User: "ann"}}))
+		_, err := s.try("ann", "k", 1)
+		require.Equal(t, sale.CodeUnavailable, sale.CodeOf(err))
+	})
+}
+
 func TestRepeatedRequestWithAReceipt(t *testing.T) {
 	t.Parallel()
 	onFastPath(t, func(t *testing.T, s *fastShop) {
