@@ -29,6 +29,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/obs"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/settle"
+	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,6 +46,7 @@ func jwtSecret() []byte { return []byte(strings.Repeat("k", auth.MinSecretLen)) 
 // Every answer is checked against the document.
 type world struct {
 	store  *ledgertest.MemStore
+	frail  *frailStore // over store
 	book   *ledger.Book
 	engine *engine.Engine
 	fast   // empty without a fast path
@@ -67,7 +69,9 @@ type settings struct {
 	audit   func(context.Context, string) ([]byte, error)
 	ready   func(context.Context) error
 	engine  engine.Options
-	fast    bool       // with a fast counter
+	fast    int                               // lanes of the fast path; 0: none
+	counter func(stock.Counter) stock.Counter // between engine and fast counter
+	paths   httpapi.Paths
 	level   slog.Level // of the log; debug unless set
 }
 
@@ -99,7 +103,8 @@ func newWorld(tb testing.TB) *world { tb.Helper(); return buildWorld(tb, setting
 func buildWorld(tb testing.TB, s settings) *world {
 	tb.Helper()
 	w := &world{store: ledgertest.NewMemStore(), spec: loadSpec(tb), log: &logBook{}}
-	w.book = ledger.New(w.store)
+	w.frail = &frailStore{Store: w.store}
+	w.book = ledger.New(w.frail)
 	var l ledger.Ledger = w.book
 	if s.ledger != nil {
 		l = s.ledger(l)
@@ -108,9 +113,13 @@ func buildWorld(tb testing.TB, s settings) *world {
 	if s.engine.Refresh == 0 {
 		s.engine.Refresh, s.level = time.Millisecond, slog.LevelDebug
 	}
-	if s.fast {
-		w.setUpFast(tb, l)
-		w.engine = engine.New(l, w.counter, s.engine)
+	if s.fast > 0 {
+		w.setUpFast(tb, l, s.fast)
+		var c stock.Counter = w.counter
+		if s.counter != nil {
+			c = s.counter(c)
+		}
+		w.engine = engine.New(l, c, s.engine)
 	} else {
 		w.engine = engine.New(l, nil, s.engine)
 	}
@@ -142,6 +151,9 @@ func buildWorld(tb testing.TB, s settings) *world {
 	}
 	if w.counter != nil {
 		w.deps.Paths, w.deps.Queued = w.keeper, w.countQueued
+	}
+	if s.paths != nil {
+		w.deps.Paths = s.paths
 	}
 	w.api, err = httpapi.New(w.deps, s.options)
 	require.NoError(tb, err)
@@ -238,15 +250,23 @@ const patience = 20 * time.Second
 // value.
 func (w *world) call(tb testing.TB, who, line, body string, headers ...string) answer {
 	tb.Helper()
+	a, err := w.try(tb.Context(), who, line, body, headers...)
+	require.NoError(tb, err)
+	return a
+}
+
+func (w *world) try(ctx context.Context, who, line, body string, headers ...string) (answer, error) {
 	var content io.Reader = http.NoBody
 	if body != "" {
 		content = strings.NewReader(body)
 	}
 	method, path, _ := strings.Cut(line, " ")
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, w.server.URL+path, content)
-	require.NoError(tb, err)
+	if err != nil {
+		return answer{}, err
+	}
 	if who != nobody {
 		r.Header.Set("Authorization", who)
 	}
@@ -260,11 +280,12 @@ func (w *world) call(tb testing.TB, who, line, body string, headers ...string) a
 		r.Header[pair[0]] = append(r.Header[pair[0]], pair[1])
 	}
 	resp, err := w.http.Do(r)
-	require.NoError(tb, err)
+	if err != nil {
+		return answer{}, err
+	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	require.NoError(tb, err)
-	return answer{status: resp.StatusCode, header: resp.Header, body: raw}
+	return answer{status: resp.StatusCode, header: resp.Header, body: raw}, err
 }
 
 // get, post and the like are calls whose success is expected.
@@ -275,11 +296,11 @@ func want[T any](tb testing.TB, status int, a answer) T {
 }
 
 // openSale creates and publishes a sale of one item, live in the world's time.
-func (w *world) openSale(tb testing.TB, slug string, stock int64, change ...func(*client.NewSale)) client.AdminSale {
+func (w *world) openSale(tb testing.TB, slug string, units int64, change ...func(*client.NewSale)) client.AdminSale {
 	tb.Helper()
 	n := client.NewSale{
 		ID: slug, Title: "Test", StartsAt: "2026-11-27T08:00:00Z", EndsAt: "2026-11-27T20:00:00Z", PerUserLimit: 2, Currency: "EUR",
-		Items: []client.NewItem{{SKU: "unit", Price: 1000, Stock: stock}},
+		Items: []client.NewItem{{SKU: "unit", Price: 1000, Stock: units}},
 	}
 	for _, c := range change {
 		c(&n)
