@@ -219,7 +219,7 @@ func (e *Engine) records(ctx context.Context, v *View, user string) ([]record, e
 // recorded returns what the user's lane has recorded of one order;
 // CodeOrderNotFound if nothing, or if the sale has no lanes.
 func (e *Engine) recorded(ctx context.Context, id sale.OrderID, user string) (record, error) {
-	v, err := e.saleOf(ctx, id.Sale())
+	v, err := e.laned(ctx, id.Sale())
 	if err != nil {
 		if sale.CodeOf(err) == sale.CodeSaleNotFound {
 			err = sale.OrderNotFound()
@@ -253,6 +253,16 @@ func (e *Engine) saleOf(ctx context.Context, n sale.Number) (*View, error) {
 		return nil, infrastructure(err)
 	}
 	return &View{Sale: found, ReadAt: e.Now()}, nil
+}
+
+// laned returns the sale with a number. One that is not known to have lanes is read
+// again, for it may have got them since, and then its orders may be queued.
+func (e *Engine) laned(ctx context.Context, n sale.Number) (*View, error) {
+	v, err := e.saleOf(ctx, n)
+	if err != nil || len(v.Salts) > 0 {
+		return v, err
+	}
+	return e.saleNow(ctx, n)
 }
 
 // find looks an order up in the ledger together with whoever else asks now.

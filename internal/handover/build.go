@@ -63,7 +63,7 @@ func (k *Keeper) work(b ledger.Build) *work {
 	if len(s.Salts) == 0 {
 		s.Salts = make([]uint32, k.opts.Lanes)
 	}
-	return &work{k: k, build: b, lanes: stock.LanesOf(&s)}
+	return &work{k: k, build: b, lanes: stock.LanesOf(&s), least: make([]uint64, len(s.Salts))}
 }
 
 // work is one build under way.
@@ -71,6 +71,7 @@ type work struct {
 	k      *Keeper
 	build  ledger.Build
 	lanes  []stock.Lane
+	least  []uint64  // by lane: below it the lane's own number cannot be, unless it has forgotten something
 	after  sale.Sale // as it is now
 	seq    uint64    // the journal's number that the records contain
 	orders int
@@ -82,13 +83,14 @@ func (w *work) call(ctx context.Context) (context.Context, context.CancelFunc) {
 
 func (w *work) freeze(ctx context.Context) error {
 	w.after = w.build.Sale
-	for _, l := range w.lanes {
+	for i, l := range w.lanes {
 		call, cancel := w.call(ctx)
-		_, err := w.k.counter.Freeze(call, l, w.build.Token)
+		at, err := w.k.counter.Freeze(call, l, w.build.Token)
 		cancel()
 		if err != nil {
 			return err
 		}
+		w.least[i] = at.Seq
 	}
 	return nil
 }
@@ -197,6 +199,9 @@ func (l *loader) send(ctx context.Context, i int) error {
 	defer cancel()
 	err := l.w.k.counter.Load(call, l.w.lanes[i], l.w.build.Token, l.ready[i])
 	l.ready[i] = l.ready[i][:0]
+	if err == nil {
+		l.w.least[i]++
+	}
 	return err
 }
 
@@ -269,7 +274,7 @@ func (w *work) finish(ctx context.Context) error {
 			return nil
 		}
 		failed = err
-		if errors.Is(err, ledger.ErrSuperseded) || errors.Is(err, stock.ErrFrozen) || ctx.Err() != nil {
+		if errors.Is(err, ledger.ErrSuperseded) || errors.Is(err, stock.ErrFrozen) || errors.Is(err, errForgot) || ctx.Err() != nil {
 			break
 		}
 	}
@@ -309,8 +314,25 @@ func (w *work) settle(ctx context.Context, now *ledger.Present) error {
 		if err := w.k.counter.Set(ctx, l, w.build.Token, set); err != nil {
 			return err
 		}
+		w.least[i]++
+		if err := w.remembers(ctx, i); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// errForgot says that the server of a lane went back to before something was loaded.
+var errForgot = errors.New("handover: the lane has forgotten part of what was loaded")
+
+// remembers refuses a lane that does not know of everything that was loaded: each
+// step of a build raises the lane's number.
+func (w *work) remembers(ctx context.Context, i int) error {
+	at, err := w.k.counter.Read(ctx, w.lanes[i])
+	if err == nil && (at.FrozenBy != w.build.Token || at.Seq < w.least[i]) {
+		err = errForgot
+	}
+	return err
 }
 
 // offset measures how far the lane's clock is ahead of the ledger's.
