@@ -9,7 +9,6 @@ import (
 	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
-	"github.com/doorbuster/doorbuster/internal/settle"
 )
 
 // action is one thing that somebody does at an instance.
@@ -20,7 +19,9 @@ type action struct {
 	part   string // of the instance, if it does one thing at a time
 	began  int    // tick
 	fails  int    // of the instance's calls to the ledger, when it began
+	start  time.Time
 	leave  context.CancelFunc
+	gone   bool // whoever asked has left
 
 	id       sale.OrderID
 	user     string
@@ -45,6 +46,7 @@ type story struct {
 	item      int
 	told      sale.OrderState // the furthest; empty if nothing
 	since     int             // tick at which it was told
+	last      time.Time       // when anything was told of it
 	taken     int             // how often it was told to be taken
 	receipt   string
 	tried     bool
@@ -122,7 +124,7 @@ func (w *world) start1(verb string, i *instance) {
 
 // begin starts an action.
 func (w *world) begin(a *action, do func(context.Context) answer) {
-	a.number, a.began, a.fails = w.actions, w.tick, a.at.ledgerFails
+	a.number, a.began, a.fails, a.start = w.actions, w.tick, a.at.ledgerFails, time.Now()
 	w.actions++
 	w.running++
 	ctx, leave := context.WithCancel(a.at.ctx)
@@ -284,11 +286,10 @@ func (w *world) hangUp() {
 	a := w.current[w.rng.IntN(len(w.current))]
 	if a.part == "" {
 		w.trace.add("leave ", n(int64(a.number)))
+		a.gone = true
 		a.leave()
 	}
 }
-
-var _ = settle.DoingClaim
 
 // business reports whether an error is an answer, or trouble that is said to be.
 func business(err error) bool {

@@ -3,11 +3,14 @@ package sim
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
-	"github.com/doorbuster/doorbuster/internal/stock"
 )
+
+// memoryLife is how long an instance may send buyers away without asking.
+const memoryLife = time.Second
 
 // answers takes in what has been answered since the last step.
 func (w *world) answers() {
@@ -46,7 +49,7 @@ func (w *world) heard(a *action) {
 	if r.err != nil {
 		w.trace.remark(r.err.Error)
 	}
-	if a.at.dead {
+	if a.at.dead || a.gone {
 		return // nobody has heard it
 	}
 	if a.part == "" && r.err != nil && !business(r.err) {
@@ -61,6 +64,9 @@ func (w *world) heard(a *action) {
 		return
 	}
 	told := s.told != "" && s.since < a.began
+	if a.at.short && a.start.Sub(s.last) < memoryLife {
+		told = false // memory may refuse for a second whom another instance has served
+	}
 	if a.verb == "buy" && r.err == nil && told && !w.rough && r.verdict != sale.KeyMismatch {
 		w.fail("P4: %s is told %s for a key whose order was %s", a.user, r.verdict, s.told)
 	}
@@ -100,6 +106,7 @@ func (w *world) told1(a *action, s *story) {
 		if s.told != o.State {
 			s.told, s.since = o.State, w.tick
 		}
+		s.last = time.Now()
 	}
 	if a.answer.receipt != "" {
 		s.receipt = a.answer.receipt
@@ -146,5 +153,3 @@ func (w *world) queued() int {
 	entries, _ := w.mem.Look(straight(), w.lane, "", 100)
 	return len(entries)
 }
-
-var _ = stock.Open

@@ -117,6 +117,9 @@ func (w *world) expire() {
 	all := slices.Clone(w.wire.pending)
 	w.wire.mu.Unlock()
 	for _, c := range all {
+		if c.left {
+			w.noteFailure(c)
+		}
 		if !c.left || c.kind == toCounter || c.kind == toHear {
 			continue
 		}

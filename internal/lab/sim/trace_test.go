@@ -32,6 +32,7 @@ func (t *trace) add(parts ...string) {
 // remark is for the reader alone.
 func (t *trace) remark(text func() string) {
 	if t.keep {
-		t.lines = append(t.lines, "      "+text())
+		line := text()
+		t.lines = append(t.lines, "      "+line[:min(len(line), 400)])
 	}
 }
