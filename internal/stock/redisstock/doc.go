@@ -2,6 +2,8 @@
 // that changes a lane is one script (lua/), which reads and checks everything
 // before its first write, so it happens as a whole or not at all.
 //
+// docs/redis.md says the same to operators, and how to run the server.
+//
 // All keys of a lane share one hash tag, so a lane lives on one node of a
 // cluster, and lanes with different salts on different ones. Nothing of a live
 // lane expires by itself.

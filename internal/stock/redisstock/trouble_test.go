@@ -237,10 +237,13 @@ func TestNewsAfterALostConnection(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// TestKeys compares what is in a server with the table of the package comment.
+// TestKeys compares what is in a server with the tables of the package comment
+// and of docs/redis.md.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	page, err := os.ReadFile("../../../docs/redis.md")
 	require.NoError(t, err)
 	server := testenv.Redis(t, "appendonly no")
 	c, l, ctx := open(t, dial(t, server.URL)), stock.Lane{Sale: 7, Index: 2, Salt: 99}, t.Context()
@@ -258,11 +261,13 @@ func TestKeys(t *testing.T) {
 		require.Equal(t, "-1", server.Must("TTL", name), "nothing of a live lane expires")
 		part := strings.Split(name, ":")[2]
 		require.Contains(t, string(doc), "}:"+part, "%s is in the table", name)
+		require.Contains(t, string(page), "}:"+part, "%s is in the page", name)
 	}
 	for field := range strings.FieldsSeq(server.Must("HKEYS", key(l, "meta"))) {
 		if field == "s0" || field == "l0" {
 			field = field[:1] + "<i>"
 		}
+		require.Contains(t, string(page), "`"+field+"`", "the field is in the page")
 		require.Regexp(t, `\n//\t  ([a-z<>]+, )*`+field+`[ ,]`, string(doc), "the field %s is in the table", field)
 	}
 	require.Len(t, server.Must("HGET", key(l, "buyers:1"), "user-1"), 25)
