@@ -45,9 +45,6 @@ func (e *Engine) cancel(ctx context.Context, id sale.OrderID, user string) (sale
 	if laneErr != nil {
 		return o, laneErr // nobody knows of it, or nobody can be asked
 	}
-	if false { // ended by another way, which is in the ledger by now
-		return e.ledger.Cancel(ctx, id, user)
-	}
 	queue := queued(r.view, &r.slip)
 	return e.ledger.CancelQueued(ctx, ledger.Attempt{
 		ID: id, User: user, SKU: queue.SKU, Quantity: queue.Quantity,

@@ -295,15 +295,21 @@ func TestUsersAreSoldToInTheirHomeLane(t *testing.T) {
 			require.Len(t, r.Orders, 1)
 		}
 		require.Len(t, s.judge(3), 150)
-		_, err := s.second.Sale(t.Context(), slug)
-		require.NoError(t, err)
-		s.build(2) // the other instance does not know yet: whoever is in line there moves to his new home
-		crowd(150, func(i int) {
-			d, err := s.second.Buy(t.Context(), requestFor(fmt.Sprintf("u%d", i), ""))
-			if err != nil || d.Verdict != sale.Replayed || d.Order.State != sale.Reserved {
-				t.Errorf("got %v, %v", d.Verdict, err)
-			}
-		})
+		gate, done := make(chan struct{}), make(chan struct{})
+		s.counter.set(func() { s.counter.before = func(*stock.Call) error { <-gate; return nil } })
+		go func() {
+			defer close(done)
+			crowd(150, func(i int) {
+				d, err := s.try(fmt.Sprintf("u%d", i), "k", 1)
+				if err != nil || d.Verdict != sale.Replayed || d.Order.State != sale.Reserved {
+					t.Errorf("got %v, %v", d.Verdict, err)
+				}
+			})
+		}()
+		synctest.Wait()
+		s.build(2) // whoever is in line moves to his new home
+		close(gate)
+		<-done
 	})
 }
 

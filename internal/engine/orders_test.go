@@ -238,6 +238,8 @@ func TestRecordOfAnEndThatTheLedgerDoesNotHoldIsTrouble(t *testing.T) {
 		require.NoError(t, s.mem.Return(t.Context(), s.lane(0), s.sale.Epoch, []stock.Act{{Kind: stock.ActReturn, ID: o.ID, User: "ann"}}))
 		_, err := s.try("ann", "k", 1)
 		require.Equal(t, sale.CodeUnavailable, sale.CodeOf(err))
+		_, err = s.Cancel(t.Context(), o.ID, "ann")
+		require.Equal(t, sale.CodeOrderNotFound, sale.CodeOf(err))
 	})
 }
 
