@@ -23,6 +23,39 @@
 // Sale row, orders by id, holders by user. Everything that writes to a sale
 // locks its row first, so two writers of one sale never hold parts of each other.
 //
+// # Two ways in
+//
+// A direct attempt is decided here, under the sale's rules of this moment; it
+// names the epoch it believes in, and is refused with ErrWrongEpoch when the sale
+// has gone another way. A slip was taken by the fast counter under the rules of
+// its own moment; it becomes an order whatever happens, for a reason rejected
+// where stock, limit, cool-down or its age leave no place for it:
+//
+//	attempt ─────────────► reserved ─► paid ─► refunded
+//	slip ─┬─► reserved …      ├─► cancelled
+//	      ├─► rejected        └─► expired
+//	      └─► cancelled, where its buyer left the queue before the judge came
+//
+// Path and epoch change by StartBuild, FinishBuild and GoDirect. Epochs only grow;
+// a build's token becomes the epoch, so that a builder who was overtaken, or comes
+// back after the sale has moved on, changes nothing.
+//
+// # Lanes
+//
+// What the lanes of the fast counter must learn of is in the journal: ends of
+// orders, acts on the sale, and two kinds of rows that are for them alone.
+// KindLaneAdopt follows the birth of an order that the lane in force did not take
+// (an older slip, a receipt, a late payment). KindLaneReturn says that a lane took
+// units for an order that had ended, or cannot be one; where the order lives on as
+// something else, an adopt follows. On the direct path there is no lane and no such
+// row: whoever loads one reads the orders.
+//
+// # Dead letters
+//
+// A slip that cannot be judged is parked: its buyer gets a rejected order; where
+// the database refuses that, the lane gets its units back; where even the order
+// cannot be read, the letter alone is kept. Nothing waits behind it.
+//
 // # Journal
 //
 // Each transition appends one row to the journal of its sale: numbers without

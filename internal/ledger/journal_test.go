@@ -90,6 +90,17 @@ func TestKinds(t *testing.T) {
 		require.Equal(t, is[0], kind.OfOrder(), "%s", kind)
 		require.Equal(t, is[1], kind.OfSale(), "%s", kind)
 	}
+	for _, s := range sale.OrderStates() {
+		ends := s != sale.Queued && s != sale.Reserved && s != sale.Paid
+		require.Equal(t, ends || s == sale.Queued, ledger.OrderKind(s).ForLane(), "%s", s) // no row enters queued
+	}
+	for kind, is := range map[ledger.Kind]bool{
+		ledger.SaleKind(sale.ActionUpdate): true, ledger.SaleKind(sale.ActionReroute): true,
+		ledger.KindLaneReturn: true, ledger.KindLaneAdopt: true, ledger.KindRefundRequired: false, ledger.KindRefundDone: false,
+	} {
+		require.Equal(t, is, kind.ForLane(), "%s", kind)
+	}
+	require.False(t, ledger.KindLaneReturn.OfOrder() || ledger.KindLaneReturn.OfSale())
 	require.EqualValues(t, "order.reserved", ledger.OrderKind(sale.Reserved))
 	require.EqualValues(t, "sale.published", ledger.SaleKind(sale.ActionPublish))
 }

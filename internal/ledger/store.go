@@ -127,7 +127,9 @@ type Tx interface {
 	// Now is the ledger's time, the same throughout the transaction.
 	Now() time.Time
 	// LockSale loads a sale and keeps every other writer away from it until the
-	// end of the transaction. It comes before every other lock.
+	// end of the transaction. It comes before every other lock. What it returns,
+	// and all that is read afterwards, contains what the writer before has written;
+	// hence journal numbers, which are given under this lock, appear in order.
 	LockSale(ctx context.Context, n sale.Number) (Record, error)
 	// LockSlug does the same by slug.
 	LockSlug(ctx context.Context, slug string) (Record, error)
@@ -144,7 +146,8 @@ type Tx interface {
 // Changes is everything that one transaction writes to one sale.
 type Changes struct {
 	Sale sale.Number
-	// Orders are inserted or moved; see OrderChange.
+	// Orders are inserted or moved; see OrderChange. Guards: a quantity of one or
+	// more; a reason if, and only if, the order is rejected.
 	Orders []OrderChange
 	// Sold is added per item, by index. Guard: 0 ≤ sold ≤ stock. Units come back
 	// before Revised is written.
@@ -155,7 +158,10 @@ type Changes struct {
 	// the same order, and of a captured one the same amount and currency.
 	Payments []PaymentRow
 	Refunds  []sale.Refund // upserted by id
-	Letters  []Letter      // upserted by id; of a known one only State and ClosedAt move
+	// Letters are upserted by id; of a known one only State and ClosedAt move. No
+	// bytes of a text are refused, and no number: what has no place anywhere else
+	// must have one here. Guard: the letter's sale.
+	Letters []Letter
 	// Entries are appended to the journal; Seq and Head are the new end.
 	// Guard: the sale's seq is FromSeq.
 	Entries []Entry

@@ -81,7 +81,18 @@ func guardEach(t *testing.T, w *world) {
 	moved := func(from sale.OrderState, o sale.Order) func(*ledger.Changes) {
 		return func(c *ledger.Changes) { c.Orders = []ledger.OrderChange{{From: from, After: o}} }
 	}
+	born := func(edit func(*sale.Order)) func(*ledger.Changes) {
+		o := fresh
+		edit(&o)
+		return moved(sale.Queued, o)
+	}
 	for name, edit := range map[string]func(*ledger.Changes){
+		"rejected for no reason": born(func(o *sale.Order) { o.State = sale.Rejected }),
+		"reserved for a reason":  born(func(o *sale.Order) { o.Reason = sale.RejectedLimit }),
+		"an order of nothing":    born(func(o *sale.Order) { o.Quantity = 0 }),
+		"another sale's letter": func(c *ledger.Changes) {
+			c.Letters = []ledger.Letter{{ID: ledger.LetterID{1}, Sale: 77, State: ledger.LetterOpen}}
+		},
 		"sold above stock":          func(c *ledger.Changes) { c.Sold[0] = 9 },
 		"sold below zero":           func(c *ledger.Changes) { c.Sold[0] = -3 },
 		"stock below sold":          revised(func(s *sale.Sale) { s.Items[0].Stock = 1 }),

@@ -56,12 +56,14 @@ func (d *damaged) reports() int {
 func TestUnreadableSale(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
-		"state":    "UPDATE sales SET state = 'open' WHERE number = 1",
-		"rule":     "UPDATE sales SET limit_rule = '' WHERE number = 1",
-		"path":     "UPDATE sales SET path = 'scenic' WHERE number = 1",
-		"key":      "UPDATE sales SET key = x'00' WHERE number = 1",
-		"head":     "UPDATE sales SET head = zeroblob(33) WHERE number = 1",
-		"no items": "DELETE FROM items WHERE sale = 1",
+		"state":     "UPDATE sales SET state = 'open' WHERE number = 1",
+		"rule":      "UPDATE sales SET limit_rule = '' WHERE number = 1",
+		"path":      "UPDATE sales SET path = 'scenic' WHERE number = 1",
+		"key":       "UPDATE sales SET key = x'00' WHERE number = 1",
+		"head":      "UPDATE sales SET head = zeroblob(33) WHERE number = 1",
+		"preferred": "UPDATE sales SET preferred_path = '' WHERE number = 1",
+		"salts":     "UPDATE sales SET salts = x'000102' WHERE number = 1",
+		"no items":  "DELETE FROM items WHERE sale = 1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,6 +184,57 @@ func TestUnreadableId(t *testing.T) {
 		require.NotContains(t, ids, d.ann.ID)
 		require.Equal(t, 1, d.reports(), id)
 	}
+}
+
+// TestUnreadableLetter: an operator's list goes on without it.
+func TestUnreadableLetter(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	ctx := t.Context()
+	about := func(o *sale.Order) *ledger.Attempt {
+		return &ledger.Attempt{ID: o.ID, User: o.User, Quantity: 1, Slip: &ledger.Slip{TakenAt: d.w.now()}}
+	}
+	require.NoError(t, d.book.Park(ctx, d.a.Number, []ledger.Letter{{ID: ledger.LetterID{1}, Attempt: about(&d.ann)}, {ID: ledger.LetterID{2}}}))
+	for _, damage := range []string{"state = 'burnt'", "id = x'01'", "order_id = x'01'"} {
+		d.w.sql(t, "UPDATE dead_letters SET "+damage+" WHERE row = 1")
+		for _, f := range []ledger.LetterFilter{{}, {Sale: d.a.Number}, {Limit: 1}} {
+			list, err := d.book.ListLetters(ctx, f)
+			require.NoError(t, err)
+			require.Len(t, list, 1, damage)
+			require.Equal(t, ledger.LetterID{2}, list[0].ID)
+			require.NotZero(t, d.reports())
+		}
+	}
+	d.w.sql(t, "UPDATE dead_letters SET id = zeroblob(16), order_id = zeroblob(16) WHERE row = 1")
+	_, err := d.book.Letter(ctx, ledger.LetterID{})
+	require.ErrorIs(t, err, sqliteledger.ErrCorrupt)
+	require.NoError(t, d.book.Park(ctx, d.a.Number, []ledger.Letter{{ID: ledger.LetterID{3}}}), "others find their place")
+}
+
+// TestParkBesideDamage: a slip whose order cannot even be read is put aside all
+// the same, or it would come again for ever.
+func TestParkBesideDamage(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	d.w.sql(t, "UPDATE orders SET state = 'lost' WHERE user = 'ann'")
+	slip := func(o *sale.Order, key string) *ledger.Attempt {
+		return &ledger.Attempt{ID: d.a.OrderID(o.User, key), User: o.User, Quantity: 1, Slip: &ledger.Slip{Epoch: 1, Terms: 1, TakenAt: d.w.now()}}
+	}
+	lost, fine := slip(&d.ann, "k"), slip(&sale.Order{User: "dan"}, "k")
+	require.Equal(t, d.ann.ID, lost.ID)
+	rows, err := d.book.Rows(t.Context(), d.a.Number, 0, 100)
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, d.book.Park(t.Context(), d.a.Number, []ledger.Letter{{ID: ledger.LetterID{1}, Attempt: lost}, {ID: ledger.LetterID{2}, Attempt: fine}}))
+	}
+	after, err := d.book.Rows(t.Context(), d.a.Number, uint64(len(rows)), 100)
+	require.NoError(t, err)
+	require.Len(t, after, 1, "nobody knows what the unreadable order holds, so nothing is given back")
+	require.Equal(t, ledger.OrderKind(sale.Rejected), after[0].Kind)
+	require.Equal(t, fine.ID, after[0].Order)
+	list, err := d.book.ListLetters(t.Context(), ledger.LetterFilter{})
+	require.NoError(t, err)
+	require.Len(t, list, 2)
 }
 
 // TestUnreadableMoney: payments, refunds, journal, terms and keys.
