@@ -34,7 +34,7 @@ func (c *Client) AdminSales(ctx context.Context, q SaleQuery) (Page[AdminSale], 
 	k := get("v1", "admin", "sales")
 	k.query = make(url.Values)
 	put(k.query, "after", q.After)
-	putInt(k.query, "limit", q.Limit)
+	putLimit(k.query, q.Limit)
 	page, _, err := fetch[Page[AdminSale]](ctx, c, k)
 	return page, err
 }
@@ -77,6 +77,27 @@ func (c *Client) Resume(ctx context.Context, sale string) (AdminSale, error) {
 // CloseSale ends a sale for good.
 func (c *Client) CloseSale(ctx context.Context, sale string) (AdminSale, error) {
 	return c.act(ctx, sale, "close", "closed")
+}
+
+// Preheat brings a sale that prefers the fast path onto it, and returns when it is
+// there. Repeated, it changes nothing. ErrIllegalState if the server has no fast path
+// or the sale cannot go there.
+func (c *Client) Preheat(ctx context.Context, sale string) (AdminSale, error) {
+	out, _, err := fetch[AdminSale](ctx, c, post(again, "v1", "admin", "sales", sale, "preheat"))
+	return out, err
+}
+
+// SetPath sets the path that the sale prefers, fast or direct, as it was at version
+// (0 is any version), and takes a running sale there. With a version it is not
+// repeated when the outcome is unknown: the second try would meet its own change.
+func (c *Client) SetPath(ctx context.Context, sale string, version int64, path string) (AdminSale, error) {
+	k := post(again, "v1", "admin", "sales", sale, "path")
+	if version != 0 {
+		k.safety = once
+		k = k.set("If-Match", etagOf(version))
+	}
+	out, _, err := send[AdminSale](ctx, c, k, Route{Path: path})
+	return out, err
 }
 
 // act moves a sale to a state. A try whose answer was lost is repeated; if that
@@ -122,13 +143,23 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	return out, err
 }
 
-// AdminOrder returns any order.
+// AdminOrder returns any order that has been judged. AdminOrderOf sees queued ones.
 func (c *Client) AdminOrder(ctx context.Context, order string) (Order, error) {
 	o, _, err := fetch[Order](ctx, c, get("v1", "admin", "orders", order))
 	return o, err
 }
 
-// AdminCancel ends any reserved order. On a cancelled one it changes nothing.
+// AdminOrderOf returns an order of this buyer, queued ones too; ErrOrderNotFound if
+// it is somebody else's.
+func (c *Client) AdminOrderOf(ctx context.Context, user, order string) (Order, error) {
+	k := get("v1", "admin", "orders", order)
+	k.query = url.Values{"user": {user}}
+	o, _, err := fetch[Order](ctx, c, k)
+	return o, err
+}
+
+// AdminCancel ends any reserved order. On a cancelled one it changes nothing. A
+// queued one is ended as soon as it is judged; ErrBusy if that takes too long.
 func (c *Client) AdminCancel(ctx context.Context, order string) (Order, error) {
 	o, _, err := fetch[Order](ctx, c, post(again, "v1", "admin", "orders", order, "cancel"))
 	return o, err
@@ -140,6 +171,40 @@ func (c *Client) AdminOrders(ctx context.Context, q OrderQuery) (Page[Order], er
 	k.query = q.values("user")
 	page, _, err := fetch[Page[Order]](ctx, c, k)
 	return page, err
+}
+
+// LetterQuery selects dead letters; zero fields select everything.
+type LetterQuery struct {
+	Sale  string
+	State string // open, replayed, dropped
+	After string // Next of the page before
+	Limit int    // most letters of a page; 0 is the server's default
+}
+
+// DeadLetters returns a page of the slips that could not be judged, in the order in
+// which they were parked.
+func (c *Client) DeadLetters(ctx context.Context, q LetterQuery) (Page[DeadLetter], error) {
+	k := get("v1", "admin", "deadletters")
+	k.query = make(url.Values)
+	put(k.query, "sale", q.Sale)
+	put(k.query, "state", q.State)
+	put(k.query, "after", q.After)
+	putLimit(k.query, q.Limit)
+	page, _, err := fetch[Page[DeadLetter]](ctx, c, k)
+	return page, err
+}
+
+// ReplayLetter has the slip of a dead letter judged now and returns the order, which
+// may be a rejected one. Repeated, it returns the same order.
+func (c *Client) ReplayLetter(ctx context.Context, letter string) (Order, error) {
+	o, _, err := fetch[Order](ctx, c, post(again, "v1", "admin", "deadletters", letter, "replay"))
+	return o, err
+}
+
+// DropLetter closes a dead letter for good. Repeated, it changes nothing.
+func (c *Client) DropLetter(ctx context.Context, letter string) (DeadLetter, error) {
+	l, _, err := fetch[DeadLetter](ctx, c, post(again, "v1", "admin", "deadletters", letter, "drop"))
+	return l, err
 }
 
 func etagOf(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/rand"
 	"iter"
 	"net/http"
 	"net/url"
@@ -47,6 +46,8 @@ func (c *Client) Sale(ctx context.Context, sale, etag string) (SaleAnswer, error
 
 // Bought is the answer to a Buy.
 type Bought struct {
+	// Order is what the click stands for: reserved (or paid, at price zero), or
+	// queued, which Follow follows to its end. It is set on a rejection too.
 	Order Order
 	// Replayed says that an earlier attempt with the same key had made the
 	// order, which is shown as it is now.
@@ -54,18 +55,17 @@ type Bought struct {
 	// Key is the idempotency key of the attempt. It is set on errors too:
 	// repeating Buy with it is the same click.
 	Key string
+	// Receipt is the proof of a queued order. It may be empty where the order was
+	// replayed.
+	Receipt string
 }
 
 // Buy attempts to buy. key is the idempotency key of the click, 1–128 visible
 // ASCII characters; empty draws one. Every try of the call carries the same
-// key, so at most one order comes of it.
+// key, so at most one order comes of it. An order that was taken and then rejected
+// is an error; see Rejection.
 func (c *Client) Buy(ctx context.Context, sale, key string, a Attempt) (Bought, error) {
-	if key == "" {
-		key = rand.Text()
-	}
-	k := post(again, "v1", "sales", sale, "orders").set(headerKey, key)
-	o, ans, err := send[Order](ctx, c, k, a)
-	return Bought{Order: o, Replayed: ans.header.Get("Idempotency-Replayed") == "true", Key: key}, err
+	return c.BuyWith(ctx, sale, BuyOptions{Key: key}, a)
 }
 
 // Order returns one order of the buyer, or any to an API key.
@@ -78,7 +78,7 @@ func (c *Client) Order(ctx context.Context, order string) (Order, error) {
 // may see.
 type OrderQuery struct {
 	Sale  string
-	State string // reserved, paid, cancelled, expired, rejected, refunded
+	State string // queued, reserved, paid, cancelled, expired, rejected, refunded
 	User  string // the buyer; API keys only
 	After string // Next of the page before
 	Limit int    // most orders of a page; 0 is the server's default
@@ -90,12 +90,12 @@ func (q OrderQuery) values(user string) url.Values {
 	put(v, "state", q.State)
 	put(v, user, q.User)
 	put(v, "after", q.After)
-	putInt(v, "limit", q.Limit)
+	putLimit(v, q.Limit)
 	return v
 }
 
-// Orders returns a page of the buyer's orders, newest first. A shop's key names
-// the buyer in q.User.
+// Orders returns a page of the buyer's orders, newest first; queued ones lead the
+// first page, beyond its limit. A shop's key names the buyer in q.User.
 func (c *Client) Orders(ctx context.Context, q OrderQuery) (Page[Order], error) {
 	k := get("v1", "orders")
 	k.query = q.values("on_behalf_of")
@@ -103,7 +103,7 @@ func (c *Client) Orders(ctx context.Context, q OrderQuery) (Page[Order], error) 
 	return page, err
 }
 
-// Cancel ends a reserved order. On a cancelled one it changes nothing.
+// Cancel ends a reserved or queued order. On a cancelled one it changes nothing.
 func (c *Client) Cancel(ctx context.Context, order string) (Order, error) {
 	o, _, err := fetch[Order](ctx, c, post(again, "v1", "orders", order, "cancel"))
 	return o, err
@@ -140,8 +140,8 @@ func put(v url.Values, name, value string) {
 	}
 }
 
-func putInt(v url.Values, name string, value int) {
-	if value > 0 {
-		v.Set(name, strconv.Itoa(value))
+func putLimit(v url.Values, limit int) {
+	if limit > 0 {
+		v.Set("limit", strconv.Itoa(limit))
 	}
 }

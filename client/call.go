@@ -34,6 +34,8 @@ type call struct {
 	header http.Header
 	body   []byte // JSON; nil for none
 	safety safety
+	// patience is how much longer than usual a try may take, since the server waits.
+	patience time.Duration
 }
 
 // answer is a response that was read to its end.
@@ -104,7 +106,7 @@ func send[T, B any](ctx context.Context, c *Client, k call, body B) (T, answer, 
 
 // attempt sends the call once.
 func (c *Client) attempt(ctx context.Context, k call) (answer, *Error) {
-	ctx, cancel := context.WithTimeout(ctx, c.retry.TryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.retry.TryTimeout+k.patience)
 	defer cancel()
 	req, err := c.request(ctx, k)
 	if err != nil {

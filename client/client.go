@@ -32,7 +32,7 @@ type Options struct {
 // Retry bounds the tries of one call. Zero fields take the defaults.
 type Retry struct {
 	Tries      int           // most tries of one call, the first included; default 4, 1 is no retry
-	TryTimeout time.Duration // longest time of one try, the body included; default 10 s
+	TryTimeout time.Duration // longest time of one try, the body included; default 10 s, and what the server shall wait for besides
 	Pause      time.Duration // before the second try, then doubled, ± half at random; default 100 ms
 	MaxPause   time.Duration // longest pause; who is told to wait longer gets the error; default 5 s
 }

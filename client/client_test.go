@@ -197,6 +197,38 @@ func TestEveryMethodSpeaksItsEndpoint(t *testing.T) {
 			_, err := c.Orders(ctx, client.OrderQuery{User: "u"})
 			return err
 		}, seen{Method: "GET", URI: "/v1/orders?on_behalf_of=u"}},
+		{"preheat", client.AdminSale{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.Preheat(ctx, "s")
+			return err
+		}, seen{Method: "POST", URI: "/v1/admin/sales/s/preheat"}},
+		{"set path", client.AdminSale{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.SetPath(ctx, "s", 0, "fast")
+			return err
+		}, seen{Method: "POST", URI: "/v1/admin/sales/s/path", Body: `{"path":"fast"}`}},
+		{"set path of a version", client.AdminSale{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.SetPath(ctx, "s", 7, "direct")
+			return err
+		}, seen{Method: "POST", URI: "/v1/admin/sales/s/path", Match: `"7"`, Body: `{"path":"direct"}`}},
+		{"dead letters", client.Page[client.DeadLetter]{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.DeadLetters(ctx, client.LetterQuery{Sale: "s", State: "open", After: "dlq_1", Limit: 2})
+			return err
+		}, seen{Method: "GET", URI: "/v1/admin/deadletters?after=dlq_1&limit=2&sale=s&state=open"}},
+		{"replay a letter", client.Order{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.ReplayLetter(ctx, "dlq_1")
+			return err
+		}, seen{Method: "POST", URI: "/v1/admin/deadletters/dlq_1/replay"}},
+		{"drop a letter", client.DeadLetter{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.DropLetter(ctx, "dlq_1")
+			return err
+		}, seen{Method: "POST", URI: "/v1/admin/deadletters/dlq_1/drop"}},
+		{"admin order of a buyer", client.Order{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.AdminOrderOf(ctx, "u", "ord_1")
+			return err
+		}, seen{Method: "GET", URI: "/v1/admin/orders/ord_1?user=u"}},
+		{"order with options", client.Order{}, func(ctx context.Context, c *client.Client) error {
+			_, err := c.OrderWith(ctx, "ord_1", client.OrderOptions{User: "u"})
+			return err
+		}, seen{Method: "GET", URI: "/v1/orders/ord_1?on_behalf_of=u"}},
 		{"stats", client.Stats{}, func(ctx context.Context, c *client.Client) error {
 			_, err := c.Stats(ctx)
 			return err

@@ -3,11 +3,21 @@
 //
 //	c, err := client.New(client.Options{URL: "http://127.0.0.1:8080", Token: token})
 //	got, err := c.Buy(ctx, "summer-drop-1", "", client.Attempt{Quantity: 1})
+//	if err == nil {
+//		got.Order, err = c.Follow(ctx, got)   // if it is queued, until it is judged
+//	}
 //	switch {
 //	case err == nil:                          // got.Order is reserved (or paid, at price zero)
 //	case errors.Is(err, client.ErrSoldOut):   // a business answer: final for now
 //	case client.CodeOf(err).Unsure():         // repeat later with got.Key: it is the same click
 //	}
+//
+// # Queued orders
+//
+// A sale on the fast path answers a buy before the order is judged: its state is
+// StateQueued, which promises nothing. BuyWith can have the server wait for the
+// judge; Follow waits as long as it takes. An order that is rejected is an error of
+// both, and of a repeated Buy, with the order in it: see Rejection.
 //
 // # What is repeated
 //

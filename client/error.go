@@ -27,6 +27,9 @@ const (
 	ErrClosed       CodeError = "closed"
 	ErrTermsChanged CodeError = "terms_changed"
 	ErrKeyMismatch  CodeError = "idempotency_mismatch"
+	// ErrRejected is an order that was taken and then rejected for a reason that has
+	// no word among these; see Rejection.
+	ErrRejected CodeError = "rejected"
 )
 
 // Refusals of what was sent.
@@ -39,6 +42,7 @@ const (
 	ErrItemNotFound    CodeError = "item_not_found"
 	ErrOrderNotFound   CodeError = "order_not_found"
 	ErrRefundNotFound  CodeError = "refund_not_found"
+	ErrLetterNotFound  CodeError = "letter_not_found"
 	ErrSaleExists      CodeError = "sale_exists"
 	ErrVersionMismatch CodeError = "version_mismatch"
 	ErrIllegalState    CodeError = "illegal_state"
@@ -55,10 +59,11 @@ const (
 
 // Codes that this package gives itself where the server's answer is missing.
 const (
-	ErrUnreachable CodeError = "unreachable" // no connection: nothing was sent
-	ErrNoAnswer    CodeError = "no_answer"   // sent, not answered: the outcome is unknown
-	ErrBadAnswer   CodeError = "bad_answer"  // the answer is not one of this API: the outcome is unknown
-	ErrStopped     CodeError = "stopped"     // the context had ended, or TokenFunc failed: nothing was sent
+	ErrUnreachable CodeError = "unreachable"  // no connection: nothing was sent
+	ErrNoAnswer    CodeError = "no_answer"    // sent, not answered: the outcome is unknown
+	ErrBadAnswer   CodeError = "bad_answer"   // the answer is not one of this API: the outcome is unknown
+	ErrStopped     CodeError = "stopped"      // the context had ended, or TokenFunc failed: nothing was sent
+	ErrStillQueued CodeError = "still_queued" // Follow ended before the order was judged
 )
 
 // Unsure reports whether a call that ended with this code may have been carried

@@ -104,7 +104,18 @@ func TestWhatMayBeRepeated(t *testing.T) {
 			_, err := c.Restock(ctx, "s", 2, client.Restock{Stock: &total})
 			return err
 		}},
-		"audit": {true, func(ctx context.Context, c *client.Client) error { _, err := c.Audit(ctx, "s"); return err }},
+		"preheat": {true, func(ctx context.Context, c *client.Client) error { _, err := c.Preheat(ctx, "s"); return err }},
+		"set path": {true, func(ctx context.Context, c *client.Client) error {
+			_, err := c.SetPath(ctx, "s", 0, "fast")
+			return err
+		}},
+		"set path of a version": {false, func(ctx context.Context, c *client.Client) error {
+			_, err := c.SetPath(ctx, "s", 2, "fast")
+			return err
+		}},
+		"replay a letter": {true, func(ctx context.Context, c *client.Client) error { _, err := c.ReplayLetter(ctx, "l"); return err }},
+		"drop a letter":   {true, func(ctx context.Context, c *client.Client) error { _, err := c.DropLetter(ctx, "l"); return err }},
+		"audit":           {true, func(ctx context.Context, c *client.Client) error { _, err := c.Audit(ctx, "s"); return err }},
 		"add stock": {false, func(ctx context.Context, c *client.Client) error {
 			_, err := c.Restock(ctx, "s", 0, client.Restock{Add: &add})
 			return err

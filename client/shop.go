@@ -14,7 +14,7 @@ func (c *Client) Pay(ctx context.Context, order string, p Payment) (PaymentResul
 	return r, err
 }
 
-// OrderOf returns an order if it is this buyer's, else ErrOrderNotFound.
+// OrderOf returns an order, queued ones too, if it is this buyer's, else ErrOrderNotFound.
 func (c *Client) OrderOf(ctx context.Context, user, order string) (Order, error) {
 	k := get("v1", "orders", order)
 	k.query = url.Values{"on_behalf_of": {user}}
@@ -22,7 +22,7 @@ func (c *Client) OrderOf(ctx context.Context, user, order string) (Order, error)
 	return o, err
 }
 
-// CancelOf ends a reserved order if it is this buyer's, else ErrOrderNotFound.
+// CancelOf ends a reserved or queued order if it is this buyer's, else ErrOrderNotFound.
 // On a cancelled one it changes nothing.
 func (c *Client) CancelOf(ctx context.Context, user, order string) (Order, error) {
 	o, _, err := send[Order](ctx, c, post(again, "v1", "orders", order, "cancel"), CancelRequest{OnBehalfOf: user})
@@ -49,7 +49,7 @@ func (c *Client) Refunds(ctx context.Context, q RefundQuery) (Page[Refund], erro
 	k.query = make(url.Values)
 	put(k.query, "state", q.State)
 	put(k.query, "after", q.After)
-	putInt(k.query, "limit", q.Limit)
+	putLimit(k.query, q.Limit)
 	page, _, err := fetch[Page[Refund]](ctx, c, k)
 	return page, err
 }
