@@ -126,6 +126,21 @@ func (w *work) leave(ctx context.Context) error { return w.goDirect(ctx, w.build
 
 // load reads every order of the sale at one instant into the counter.
 func (w *work) load(ctx context.Context) error {
+	if err := w.loadAll(ctx); err != nil {
+		return err
+	}
+	for i := range w.lanes {
+		call, cancel := w.call(ctx)
+		err := w.remembers(call, i)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *work) loadAll(ctx context.Context) error {
 	return w.k.ledger.Snapshot(ctx, func(r ledger.Reader) error {
 		rec, err := r.SaleByNumber(ctx, w.build.Sale.Number)
 		if err != nil {
@@ -332,6 +347,7 @@ func (w *work) remembers(ctx context.Context, i int) error {
 	if err == nil && (at.FrozenBy != w.build.Token || at.Seq < w.least[i]) {
 		err = errForgot
 	}
+	w.least[i] = max(w.least[i], at.Seq)
 	return err
 }
 
