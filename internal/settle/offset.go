@@ -9,7 +9,8 @@ import (
 
 // Measure compares the lane's clock with the ledger's and corrects what the lane
 // knows of their distance. A correction of more than a second is Trouble: what
-// was taken before it carries wrong times.
+// was taken before it carries wrong times. A lane that is behind what this courier
+// brought it gets those rows again.
 func (c *Courier) Measure(ctx context.Context) error {
 	call, cancel := c.call(ctx)
 	defer cancel()
@@ -22,6 +23,11 @@ func (c *Courier) Measure(ctx context.Context) error {
 	}
 	if at.State == stock.Frozen {
 		return stock.ErrFrozen // its builder measures
+	}
+	if at.Epoch == c.sale.Epoch && at.Applied < c.applied {
+		// Its server went back in time, and rows that it had are missing there.
+		c.known = false
+		c.Nudge()
 	}
 	offset, doubt, err := c.distance(call)
 	if err != nil {
