@@ -12,56 +12,83 @@ import (
 // FleetOptions say what a fleet is made of. The zero value is three whole servers
 // with a Redis and a database of their own.
 type FleetOptions struct {
-	// Roles has one entry per server, the value of --roles; nil is three times
-	// "gate,worker". A server without the role gate has no URL.
-	Roles []string
-	// RedisURL and LedgerURL are where the servers find their parts, for a proxy in
-	// between; empty starts a Redis and takes a fresh database.
-	RedisURL, LedgerURL string
-	Args                []string // further arguments of every server
+	Servers []FleetServer // nil is three of the zero value
+	// Redis and Postgres are what the servers share; nil starts a Redis and takes a
+	// fresh database.
+	Redis    *RedisServer
+	Postgres *PostgresServer
+	Args     []string // further arguments of every server
+}
+
+// FleetServer is one server of a fleet. The zero value does everything and is
+// connected directly.
+type FleetServer struct {
+	Roles string // the value of --roles; a server without the role gate has no URL
+	// RedisBy and LedgerBy stand between the server and what it needs; nil ones do not.
+	RedisBy, LedgerBy *Proxy
 }
 
 // Fleet is several servers that sell the same sales: one ledger, one Redis.
 type Fleet struct {
-	Servers []*Server
-	// Redis and Postgres are those that the fleet started; nil where a URL was given.
+	Servers  []*Server
 	Redis    *RedisServer
 	Postgres *PostgresServer
 }
 
+// berths bounds the fleets of this test process that are out at once: more of them
+// would only wait for each other.
+//
+//nolint:gochecknoglobals // see above
+var berths = make(chan struct{}, 2)
+
 // ServeFleet starts the servers and waits until all are ready. All accept the
-// tokens of each.
+// tokens of each. Where too many fleets are out, it waits for one to end.
 func ServeFleet(tb testing.TB, o FleetOptions) *Fleet {
 	tb.Helper()
-	f := &Fleet{}
-	if o.Roles == nil {
-		o.Roles = []string{"gate,worker", "gate,worker", "gate,worker"}
+	berths <- struct{}{}
+	tb.Cleanup(func() { <-berths })
+	f := &Fleet{Redis: o.Redis, Postgres: o.Postgres}
+	if o.Servers == nil {
+		o.Servers = make([]FleetServer, 3)
 	}
-	if o.RedisURL == "" {
+	if f.Redis == nil {
 		f.Redis = Redis(tb)
-		o.RedisURL = f.Redis.URL
 	}
-	if o.LedgerURL == "" {
+	if f.Postgres == nil {
 		f.Postgres = Postgres(tb)
-		o.LedgerURL = f.Postgres.URL
 	}
 	secret, _, err := auth.EnsureSecret(filepath.Join(tb.TempDir(), "jwt.key"))
 	if err != nil {
 		tb.Fatalf("make a token key: %v", err)
 	}
-	for _, roles := range o.Roles {
+	for _, one := range o.Servers {
 		dir := tb.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "jwt.key"), secret, 0o600); err != nil {
 			tb.Fatalf("share the token key: %v", err)
 		}
-		args := append([]string{"--ledger-url", o.LedgerURL, "--redis-url", o.RedisURL, "--roles", roles}, o.Args...)
-		f.Servers = append(f.Servers, newServer(tb, dir, args))
-	}
-	for _, s := range f.Servers { // the first brings the schema of the ledger up to date
-		s.Start()
+		s := newServer(tb, dir, append(f.arguments(&one), o.Args...))
+		f.Servers = append(f.Servers, s)
+		s.Start() // one after the other: the first brings the schema up to date
 	}
 	return f
 }
 
-// Via returns the URL with the address of its server replaced by a proxy's.
-func Via(url, server string, p *Proxy) string { return strings.Replace(url, server, p.Addr, 1) }
+func (f *Fleet) arguments(s *FleetServer) []string {
+	roles := s.Roles
+	if roles == "" {
+		roles = "gate,worker"
+	}
+	return []string{
+		"--roles", roles,
+		"--redis-url", via(f.Redis.URL, f.Redis.Addr, s.RedisBy),
+		"--ledger-url", via(f.Postgres.URL, f.Postgres.Addr(), s.LedgerBy),
+	}
+}
+
+// via returns the URL with the address of its server replaced by a proxy's.
+func via(url, server string, p *Proxy) string {
+	if p == nil {
+		return url
+	}
+	return strings.Replace(url, server, p.Addr, 1)
+}

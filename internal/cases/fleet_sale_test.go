@@ -1,0 +1,105 @@
+package cases_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/testenv"
+)
+
+// What is sold on one instance is sold on all: a crowd on three servers buys and
+// pays exactly the stock, and all the others hear that it is sold out, at every
+// gate.
+func TestFleetSellsExactlyTheStockToACrowd(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, testenv.FleetOptions{})
+	sellToACrowd(t, f)
+	unitsComeBack(t, f)
+}
+
+// The halves of the server run apart as well as together.
+func TestFleetOfGatesAndWorkersApart(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, testenv.FleetOptions{Servers: []testenv.FleetServer{{Roles: "worker"}, {Roles: "gate"}, {Roles: "gate"}, {Roles: "worker"}}})
+	sellToACrowd(t, f)
+}
+
+func sellToACrowd(t *testing.T, f *fleet) {
+	t.Helper()
+	const stock, buyers = 100, 300
+	f.open(drop, stock, 1, 600)
+	all := crowd(buyers, func(i int) *shopper {
+		s := &shopper{user: name("u", i)}
+		s.click(t.Context(), f, drop)
+		if s.reserved() {
+			s.pay(t.Context(), f)
+		}
+		return s
+	})
+	paid := 0
+	for _, s := range all {
+		require.NoError(t, s.trouble)
+		if s.want == "paid" {
+			paid++
+		} else {
+			require.Equal(t, client.ErrSoldOut, s.refused, "%s was told %v", s.user, s.states)
+		}
+	}
+	require.Equal(t, stock, paid)
+	f.prove(drop, all)
+}
+
+// unitsComeBack requires that a unit which was given back at one gate, or whose
+// hold is over, can be bought at each of the others within the bound.
+func unitsComeBack(t *testing.T, f *fleet) {
+	t.Helper()
+	const slug = "second"
+	f.open(slug, 1, 1, 600)
+	free := time.Now()
+	for i, g := range f.gates {
+		held := f.soon(g, slug, name("holder", i), free)
+		for j, other := range f.gates { // all know that it is sold out
+			_, err := other.as(f.token(name(name("hopeful", i)+"-", j))).Buy(t.Context(), slug, "k", client.Attempt{Quantity: 1})
+			require.ErrorIs(t, err, client.ErrSoldOut)
+		}
+		_, err := f.anyGate().as(f.key).AdminCancel(t.Context(), held.ID)
+		require.NoError(t, err)
+		free = time.Now()
+	}
+	f.audit(slug)
+
+	const short = "short"
+	f.open(short, int64(len(f.gates)), 1, 1)
+	var last time.Time
+	for i := range f.gates {
+		s := &shopper{user: name("walks-away", i)}
+		s.click(t.Context(), f, short)
+		require.True(t, s.reserved(), "%v %v %v", s.states, s.refused, s.trouble)
+		last = *s.order.ExpiresAt
+	}
+	for i, g := range f.gates {
+		f.soon(g, short, name("next", i), last)
+	}
+	f.audit(short)
+}
+
+// soon requires that nobody who asks at a gate later than two seconds after a unit
+// came back is told that there is none, and returns the order of who gets it.
+func (f *fleet) soon(g *gate, slug, user string, free time.Time) client.Order {
+	f.t.Helper()
+	var got client.Order
+	until(f.t, "the unit sells again", func() bool {
+		asked := time.Now()
+		bought, err := g.as(f.token(user)).Buy(f.t.Context(), slug, "k", client.Attempt{Quantity: 1})
+		got = bought.Order
+		if err != nil {
+			require.ErrorIs(f.t, err, client.ErrSoldOut)
+			require.Less(f.t, asked.Sub(free), 2*time.Second, "the promise on units that come back")
+		}
+		return err == nil
+	})
+	return got
+}

@@ -1,0 +1,195 @@
+package cases_test
+
+import (
+	"context"
+	"net/http"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/testenv"
+)
+
+// fleet is several real servers in processes of their own that sell the same
+// sales, each reached on its own port.
+type fleet struct {
+	*testenv.Fleet
+	t     *testing.T
+	gates []*gate // the servers with an API
+	key   string  // an API key with every scope
+	turns atomic.Int64
+}
+
+// gate is the API of one server. While the server is away, callers are refused.
+type gate struct {
+	*testenv.Server
+	browser *http.Client
+	reach   atomic.Pointer[client.Client]
+}
+
+func newFleet(t *testing.T, o testenv.FleetOptions) *fleet {
+	t.Helper()
+	f := &fleet{Fleet: testenv.ServeFleet(t, o), t: t}
+	transport := &http.Transport{MaxIdleConnsPerHost: 256}
+	t.Cleanup(transport.CloseIdleConnections)
+	page := &http.Client{Transport: &browser{RoundTripper: transport, receipts: make(map[string]string)}}
+	for _, s := range f.Servers {
+		if s.URL != "" {
+			g := &gate{Server: s, browser: page}
+			g.connect(t)
+			f.gates = append(f.gates, g)
+		}
+	}
+	f.key = f.gates[0].AdminKey()
+	return f
+}
+
+// connect lets callers reach the server where it is now.
+func (g *gate) connect(t *testing.T) {
+	t.Helper()
+	c, err := client.New(client.Options{
+		URL: g.URL, HTTPClient: g.browser, Retry: client.Retry{Tries: 1, TryTimeout: patience},
+	})
+	require.NoError(t, err)
+	g.reach.Store(c)
+}
+
+// revive starts a server again that was killed or stopped.
+func (g *gate) revive(t *testing.T) {
+	t.Helper()
+	g.Start()
+	g.connect(t)
+}
+
+// as returns the API of one gate under a token.
+func (g *gate) as(token string) *client.Client { return g.reach.Load().As(token) }
+
+// anyGate returns one gate after the other.
+func (f *fleet) anyGate() *gate {
+	return f.gates[int(f.turns.Add(1))%len(f.gates)]
+}
+
+// token returns a buyer's token, which every server accepts.
+func (f *fleet) token(user string) string { return f.gates[0].Token(user) }
+
+// office returns the API of one gate with every scope.
+func (f *fleet) office() *client.Client { return f.gates[0].as(f.key) }
+
+// browser is what a buyer's page does beyond plain calls: it prefers to wait for
+// the judge, keeps the receipts of queued orders, and shows them when it asks again.
+type browser struct {
+	http.RoundTripper
+
+	mu       sync.Mutex
+	receipts map[string]string // by the path of the order
+}
+
+const receiptHeader = "Doorbuster-Receipt"
+
+// RoundTrip implements http.RoundTripper.
+func (b *browser) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if r.Header.Get("Prefer") == "" {
+		r.Header.Set("Prefer", "wait=2")
+	}
+	b.mu.Lock()
+	kept := b.receipts[r.URL.Path]
+	b.mu.Unlock()
+	if kept != "" {
+		r.Header.Set(receiptHeader, kept)
+	}
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && resp.Header.Get(receiptHeader) != "" {
+		b.mu.Lock()
+		b.receipts[resp.Header.Get("Location")] = resp.Header.Get(receiptHeader)
+		b.mu.Unlock()
+	}
+	return resp, err
+}
+
+// persist calls one gate after the other until the outcome is known or ctx ends.
+func persist[T any](ctx context.Context, f *fleet, token string, call func(*client.Client) (T, error)) (T, error) {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		v, err := call(f.anyGate().as(token))
+		if code := client.CodeOf(err); !code.Unsure() && code != client.ErrUnreachable && code != client.ErrBusy || ctx.Err() != nil {
+			return v, err
+		}
+		<-again.C
+	}
+}
+
+// open publishes a sale that is live for an hour and waits until it is on the fast
+// path.
+func (f *fleet) open(slug string, stock, limit, holdSeconds int64) client.AdminSale {
+	f.t.Helper()
+	now := time.Now()
+	_, err := f.office().CreateSale(f.t.Context(), client.NewSale{
+		ID: slug, StartsAt: now.Add(-time.Minute).UTC().Format(instantLayout), EndsAt: now.Add(time.Hour).UTC().Format(instantLayout),
+		PerUserLimit: limit, HoldSeconds: &holdSeconds, MaxUnpaidHolds: new(int64(0)), Currency: "EUR", PreferredPath: "fast",
+		Items: []client.NewItem{{SKU: "unit", Price: price, Stock: stock}},
+	})
+	require.NoError(f.t, err)
+	_, err = f.office().Publish(f.t.Context(), slug)
+	require.NoError(f.t, err)
+	s := f.fast(slug)
+	until(f.t, "the lane is open", func() bool { return f.Redis.Must("HEXISTS", f.lane(s, "meta"), "frozen") == "0" })
+	return s
+}
+
+// fast waits until the sale is on the fast path.
+func (f *fleet) fast(slug string) (found client.AdminSale) {
+	f.t.Helper()
+	until(f.t, "the sale is on the fast path", func() bool {
+		found = f.sale(slug)
+		return found.Path == "fast"
+	})
+	return found
+}
+
+// sale returns the sale as the ledger has it.
+func (f *fleet) sale(slug string) client.AdminSale {
+	f.t.Helper()
+	found, err := persist(f.t.Context(), f, f.key, func(c *client.Client) (client.AdminSale, error) {
+		return c.AdminSale(f.t.Context(), slug)
+	})
+	require.NoError(f.t, err)
+	return found
+}
+
+// orders returns every order of a sale by its id.
+func (f *fleet) orders(slug string) map[string]client.Order {
+	f.t.Helper()
+	out := make(map[string]client.Order)
+	pages := client.All(func(after string) (client.Page[client.Order], error) {
+		return f.office().AdminOrders(f.t.Context(), client.OrderQuery{Sale: slug, After: after, Limit: 500})
+	})
+	for o, err := range pages {
+		require.NoError(f.t, err)
+		out[o.ID] = o
+	}
+	return out
+}
+
+// audit recounts the promises beside the servers, as an operator does.
+func (f *fleet) audit(slug string) {
+	f.t.Helper()
+	cmd := exec.CommandContext(f.t.Context(), testenv.Binary(f.t), "audit", "--sale", slug, //nolint:gosec // our own binary
+		"--data-dir", f.t.TempDir(), "--ledger-url", f.Postgres.URL)
+	out, err := cmd.CombinedOutput()
+	require.NoError(f.t, err, "doorbuster audit:\n%s", out)
+}
+
+// lane names the key of a sale's only lane that holds what.
+func (f *fleet) lane(s client.AdminSale, what string) string {
+	f.t.Helper()
+	pattern := "{doorbuster:" + strconv.FormatUint(uint64(s.Number), 10) + ".0.*}:" + what
+	return f.Redis.Must("KEYS", pattern)
+}
