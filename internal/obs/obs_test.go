@@ -37,6 +37,14 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	m.HTTP.Class("buy").TurnedAway.Inc()
 	m.HTTP.Class("buy").InFlight.Inc()
 	m.HTTP.Class("buy").Waiting.Inc()
+	m.Lanes.Failed("judge")
+	m.Lanes.Settled(&sale.Order{State: sale.Reserved}, time.Millisecond)
+	m.Lanes.Queued("1", "0", 3)
+	m.Lanes.Behind("1", "0", 3)
+	m.Lanes.Offset("1", "0", time.Millisecond)
+	m.Keeper.Built("preheat", time.Second)
+	m.Keeper.Left("trouble")
+	m.Keeper.Failed("preheat")
 	m.Sales.Source(func() []sale.Sale {
 		return []sale.Sale{{Slug: "s", Items: []sale.Item{{SKU: "a", Stock: 3, Sold: 5}}}}
 	})
@@ -79,6 +87,9 @@ func TestObserversCount(t *testing.T) {
 	seller.Decided(sale.SoldOut, engine.FromMemory)
 	seller.Decided("new", engine.FromMemory)
 	seller.Batched(engine.FromLedger, 3, time.Second, errors.New("no"))
+	seller.Decided(sale.Taken, engine.FromCounter)
+	seller.Batched(engine.FromCounter, 5, time.Second, nil)
+	seller.Mirrored(errors.New("no"))
 	sweeper.Swept(7, 1500*time.Millisecond, 2)
 	sweeper.Refused(sale.OrderID{}, errors.New("no"))
 	op := m.HTTP.Operation("buy")
@@ -92,6 +103,8 @@ func TestObserversCount(t *testing.T) {
 		`doorbuster_buy_verdicts_total{source="ledger",verdict="taken"} 1`,
 		`doorbuster_buy_verdicts_total{source="memory",verdict="sold_out"} 2`,
 		`doorbuster_buy_verdicts_total{source="ledger",verdict="other"} 1`,
+		`doorbuster_buy_verdicts_total{source="counter",verdict="taken"} 1`, `doorbuster_take_attempts_sum 5`, `doorbuster_take_errors_total 0`,
+		`doorbuster_mirror_calls_total 1`, `doorbuster_mirror_errors_total 1`,
 		`doorbuster_batch_errors_total 1`, `doorbuster_batch_attempts_sum 3`,
 		`doorbuster_holds_ended_total 7`, `doorbuster_hold_overdue_seconds 1.5`, `doorbuster_holds_set_aside 2`,
 		`doorbuster_feed_failures_total 1`, `doorbuster_feed_cut_off_total 1`,
