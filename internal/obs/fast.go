@@ -89,10 +89,10 @@ type Keeper struct {
 
 func newKeeper(m *maker) Keeper {
 	return Keeper{
-		built:   m.counters("counter_builds_total", "Sales loaded into the fast counter by this process, by reason.", "why"),
-		seconds: m.histogram("counter_build_seconds", "Time of loading one sale into the fast counter.", latencyBuckets()),
-		left:    m.counters("counter_left_total", "Sales that this process took off the fast path, by reason.", "why"),
-		failed:  m.counters("counter_failures_total", "Steps of looking after the fast counter that failed and are tried again, by reason.", "why"),
+		built:   m.counters("keeper_builds_total", "Sales loaded into the fast counter by this process, by reason.", "why"),
+		seconds: m.histogram("keeper_build_seconds", "Time of loading one sale into the fast counter.", latencyBuckets()),
+		left:    m.counters("keeper_left_total", "Sales that this process took off the fast path, by reason.", "why"),
+		failed:  m.counters("keeper_failures_total", "Steps of looking after the fast counter that failed and are tried again, by reason.", "why"),
 	}
 }
 
