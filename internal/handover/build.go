@@ -369,8 +369,10 @@ func (w *work) offset(ctx context.Context, l stock.Lane) (time.Duration, error) 
 	return there.Add(apart).Sub(ledgers).Truncate(time.Millisecond), nil
 }
 
-// open lets the lanes sell.
+// open lets the lanes sell. It does not end with ctx: they are in force already, and
+// where the last worker is told to stop nobody else would come to open them.
 func (w *work) open(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
 	for _, l := range w.lanes {
 		call, cancel := w.call(ctx)
 		err := w.k.counter.Unfreeze(call, l, w.build.Token)

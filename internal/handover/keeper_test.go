@@ -220,6 +220,28 @@ func TestLaneLeftFrozenByItsOwnEpochIsOpened(t *testing.T) {
 	require.Equal(t, epoch, w.again().Epoch, "opened, not built again")
 }
 
+// A keeper that is told to stop at any step opens what it has put in force.
+func TestStopLeavesNoLaneInForceFrozen(t *testing.T) {
+	t.Parallel()
+	for stopAt, steps := 1, 1; steps >= stopAt; stopAt++ {
+		w := newWorld(t)
+		w.sale(5)
+		w.store.Advance(time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		w.counter.before = func(step int) {
+			if step == stopAt {
+				stop()
+			}
+		}
+		w.keeper().Look(ctx)
+		stop()
+		steps = w.counter.steps
+		if w.again().Path == sale.PathFast {
+			require.Equal(t, stock.Open, w.standing().State, "told to stop at step %d", stopAt)
+		}
+	}
+}
+
 func TestManyKeepersAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

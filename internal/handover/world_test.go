@@ -76,7 +76,7 @@ func (f *fragile) Set(ctx context.Context, l stock.Lane, token int64, s stock.Se
 }
 
 func (f *fragile) Unfreeze(ctx context.Context, l stock.Lane, token int64) error {
-	if err := f.step(); err != nil {
+	if err := errors.Join(f.step(), ctx.Err()); err != nil {
 		return err
 	}
 	return f.Mem.Unfreeze(ctx, l, token)
