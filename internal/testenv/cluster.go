@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 const (
@@ -40,6 +42,10 @@ type cluster struct {
 
 	original    sync.Once // see PostgresLike
 	originalErr error
+	admin       struct { // see exec
+		sync.Mutex
+		conn *pgx.Conn
+	}
 
 	mu    sync.Mutex
 	port  int

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/sqldb"
 )
 
 // Options says which database is opened, and how. Zero values are the defaults.
@@ -88,14 +89,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Migrate {
-		_, err = migrate(ctx, cfg.ConnConfig)
-	} else {
-		err = checkSchema(ctx, cfg.ConnConfig)
-	}
-	if err != nil {
-		return nil, err
-	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, unreachable(err)
@@ -104,10 +97,22 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		opts: o, statements: statements, pool: pool, connect: cfg.ConnConfig.Copy(), origin: rand.Text(),
 		turns: make(chan struct{}, o.MaxConns-max(1, o.MaxConns/4)), closed: make(chan struct{}),
 	}
-	if err := s.inspect(ctx); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// prepare asks the server what it can do, and whether its schema fits.
+func (s *Store) prepare(ctx context.Context) error {
+	if err := s.inspect(ctx); err != nil {
+		return err
+	}
+	err := checkSchema(ctx, s.pool)
+	if s.opts.Migrate && errors.Is(err, sqldb.ErrSchemaOlder) {
+		_, err = migrate(ctx, s.connect)
+	}
+	return err
 }
 
 // configure fills the defaults in and says how to connect.

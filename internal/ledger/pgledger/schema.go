@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
@@ -74,8 +75,17 @@ func MigrationStatus(ctx context.Context, url string) (all []sqldb.Migration, er
 }
 
 // checkSchema refuses a database of another version.
-func checkSchema(ctx context.Context, cfg *pgx.ConnConfig) error {
-	return onDB(ctx, cfg, func(s sqldb.Schema, db *sql.DB) error { return s.Check(ctx, db) })
+func checkSchema(ctx context.Context, pool *pgxpool.Pool) (err error) {
+	s, err := schema()
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	defer func() { err = errors.Join(err, db.Close()) }() // the pool stays open
+	if err := s.Check(ctx, db); err != nil {
+		return hinted(err)
+	}
+	return nil
 }
 
 // onDB runs fn on database/sql, which migrations need, on connections that may take

@@ -105,9 +105,6 @@ func (s *Store) update(ctx context.Context, fn func(ledger.Tx) error) (again boo
 		err = fn(t)
 	}
 	if err == nil {
-		err = t.failed // fn went on as if nothing had happened
-	}
-	if err == nil {
 		err = t.finish(ctx)
 	}
 	if err == nil {
