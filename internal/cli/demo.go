@@ -13,10 +13,12 @@ import (
 
 // demoCmd runs a whole sale with a crowd.
 type demoCmd struct {
-	Buyers int    `default:"10000" help:"Buyers at the door in one instant."`
-	Stock  int    `default:"100" help:"Units on sale."`
-	Seed   uint64 `help:"Draw the same crowd as a demo that printed this seed; 0 draws another one."`
-	Keep   bool   `help:"Go on serving when the sale is over, until Ctrl-C, and print the address. The folder stays."`
+	Buyers   int    `default:"10000" help:"Buyers at the door in one instant."`
+	Stock    int    `default:"100" help:"Units on sale."`
+	Seed     uint64 `help:"Draw the same crowd as a demo that printed this seed; 0 draws another one."`
+	Keep     bool   `help:"Go on serving when the sale is over, until Ctrl-C, and print the address. The folder stays."`
+	Redis    string `placeholder:"URL" help:"Sell on the fast path, through this Redis."`
+	Postgres string `placeholder:"URL" help:"Keep the ledger in this PostgreSQL database; the sale stays there."`
 	jsonFlag
 }
 
@@ -35,6 +37,7 @@ func (c *demoCmd) Run(ctx context.Context, s *session) error {
 	}
 	report, err := lab.Demo(ctx, lab.DemoOptions{
 		Buyers: c.Buyers, Stock: c.Stock, Seed: c.Seed, Keep: c.Keep, JSON: c.JSON, Progress: c.progress(s),
+		RedisURL: c.Redis, LedgerURL: c.Postgres,
 	}, s.Out)
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):

@@ -148,6 +148,7 @@ func (b *books) paidUnits() int64 {
 
 // The states of an order, as the API writes them.
 const (
+	stateQueued    = "queued"
 	stateReserved  = "reserved"
 	statePaid      = "paid"
 	stateCancelled = "cancelled"
@@ -164,6 +165,8 @@ func mayFollow(before, after string) bool {
 		return true
 	}
 	switch before {
+	case stateQueued: // no promise: it may have become anything
+		return true
 	case stateReserved:
 		return after == statePaid || after == stateCancelled || after == stateExpired || after == stateRefunded
 	case statePaid:

@@ -140,7 +140,7 @@ func (c *crowd) linger(ctx context.Context, b *buyer, due, pause time.Duration) 
 		if a.verdict.decided() {
 			clicks++
 		}
-		if a.order != nil && c.pay(ctx, b, *a.order, charge{id: paymentID(a.order)}) {
+		if a.order != nil && a.order.State == stateReserved && c.pay(ctx, b, *a.order, charge{id: paymentID(a.order)}) {
 			return
 		}
 		due = max(due, c.now()-pause) // a slow answer costs a click, not a burst of them
@@ -186,6 +186,9 @@ func (c *crowd) try(ctx context.Context, b *buyer, t attempt) answer {
 	a := answer{user: b.user, key: t.key, quantity: t.quantity, phase: t.phase, due: t.due, sent: c.now()}
 	got, err := c.door.As(b.token).Buy(ctx, c.sale, t.key, client.Attempt{Quantity: t.quantity})
 	a.heard = c.now()
+	if o, was := client.Rejection(err); was { // a click repeated late may show what became of it
+		got.Order, got.Replayed, err = o, true, nil
+	}
 	switch {
 	case err == nil && got.Replayed:
 		a.verdict, a.order = replayed, &got.Order
@@ -195,7 +198,25 @@ func (c *crowd) try(ctx context.Context, b *buyer, t attempt) answer {
 		a.refused(ctx, err)
 	}
 	c.books.heardAnswer(&a)
+	if err == nil && got.Order.State == stateQueued {
+		c.await(ctx, b, &a, got)
+	}
 	return a
+}
+
+// await waits until a queued order is judged and puts it into the answer.
+func (c *crowd) await(ctx context.Context, b *buyer, a *answer, got client.Bought) {
+	sent := c.now()
+	o, err := c.till.As(b.token).Follow(ctx, got)
+	if r, was := client.Rejection(err); was {
+		o, err = r, nil
+	}
+	if err != nil {
+		c.unexpected(ctx, b, "follow "+got.Order.ID, err)
+		return
+	}
+	a.order = &o
+	c.books.saw(sighting{user: b.user, order: o, sent: sent, heard: c.now()})
 }
 
 // refused enters an attempt that ended with an error.

@@ -33,6 +33,10 @@ type DemoOptions struct {
 	JSON    bool          // write the report as one JSON object instead of tables
 	Binary  string        // the doorbuster to try; default: this program
 	Dir     string        // where the temporary folder is made; default: the system's place
+	// RedisURL puts the sale on the fast path; empty is the direct path.
+	RedisURL string
+	// LedgerURL is a ledger of the user's; empty is an embedded one that is thrown away.
+	LedgerURL string
 	// Progress is the terminal on which a bar is drawn; nil draws none.
 	Progress io.Writer
 }
@@ -96,7 +100,7 @@ func (o *DemoOptions) demonstrate(ctx context.Context, dir string, out io.Writer
 	begun := time.Now()
 	run, cancel := context.WithTimeoutCause(ctx, o.Timeout, errLate)
 	defer cancel()
-	s, err := startServer(run, o.Binary, dir)
+	s, err := startServer(run, o.Binary, dir, o.parts()...)
 	if err != nil {
 		return DemoReport{}, err
 	}
@@ -118,6 +122,18 @@ func (o *DemoOptions) demonstrate(ctx context.Context, dir string, out io.Writer
 		err = errors.Join(fmt.Errorf("%w; the ledger stays in %s", ErrBroken, dir), err)
 	}
 	return report, err
+}
+
+// parts returns the arguments that name the parts of the server.
+func (o *DemoOptions) parts() []string {
+	var args []string
+	if o.LedgerURL != "" {
+		args = append(args, "--ledger-url", o.LedgerURL)
+	}
+	if o.RedisURL != "" {
+		args = append(args, "--redis-url", o.RedisURL)
+	}
+	return args
 }
 
 func (o *DemoOptions) write(r *DemoReport, out io.Writer) error {
@@ -208,13 +224,22 @@ func (o *DemoOptions) build(s *server) (*stage, error) {
 	return st, err
 }
 
-// saleID is the id of the demo's sale.
+// saleID is the id of the demo's sale on a ledger of its own.
 const saleID = "demo"
+
+// saleName returns the id of the demo's sale; on a shared ledger it is one that no
+// other demo has.
+func (o *DemoOptions) saleName() string {
+	if o.LedgerURL == "" {
+		return saleID
+	}
+	return fmt.Sprintf("%s-%x", saleID, time.Now().UnixMilli())
+}
 
 // gather calls the crowd together.
 func (o *DemoOptions) gather(st *stage) (*crowd, error) {
 	c := &crowd{
-		sale: saleID, buyers: cast(o.Seed, o.Buyers), late: castLate(o.Stock),
+		sale: o.saleName(), buyers: cast(o.Seed, o.Buyers), late: castLate(o.Stock),
 		door: st.buyers, till: st.admin, shop: st.admin, books: newBooks(int64(o.Stock)),
 	}
 	now := time.Now()
@@ -247,8 +272,13 @@ const (
 func (o *DemoOptions) open(ctx context.Context, admin *client.Client, id string) (time.Time, error) {
 	opens := time.Now().Add(openIn).Truncate(time.Millisecond)
 	hold, cool := int64(o.Hold/time.Second), int64(coolDown)
+	path := "direct"
+	if o.RedisURL != "" {
+		path = "fast"
+	}
 	_, err := admin.CreateSale(ctx, client.NewSale{
-		ID: id, Title: "Doorbuster demo", Currency: "EUR",
+		PreferredPath: path,
+		ID:            id, Title: "Doorbuster demo", Currency: "EUR",
 		StartsAt: instant(opens), EndsAt: instant(opens.Add(saleLength)),
 		PerUserLimit: buyerLimit, HoldSeconds: &hold, CoolDownSeconds: &cool,
 		Items: []client.NewItem{{SKU: "unit", Title: "One unit", Price: unitPrice, Stock: int64(o.Stock)}},
@@ -257,6 +287,9 @@ func (o *DemoOptions) open(ctx context.Context, admin *client.Client, id string)
 		return opens, err
 	}
 	_, err = admin.Publish(ctx, id)
+	if err == nil && o.RedisURL != "" {
+		_, err = admin.Preheat(ctx, id)
+	}
 	return opens, err
 }
 

@@ -21,13 +21,13 @@ func (o *DemoOptions) judge(ctx context.Context, st *stage, c *crowd) (DemoRepor
 	if err != nil {
 		return DemoReport{}, fmt.Errorf("read the server's account: %w", err)
 	}
-	found, err := st.server.audit(ctx)
+	found, err := st.server.audit(ctx, o.audited(c.sale)...)
 	if err != nil {
 		return DemoReport{}, err
 	}
 	b := c.books
 	r := DemoReport{
-		Buyers: o.Buyers, Stock: int64(o.Stock), Latecomers: len(c.late), Seed: o.Seed,
+		Sale: c.sale, Buyers: o.Buyers, Stock: int64(o.Stock), Latecomers: len(c.late), Seed: o.Seed,
 		Connections: st.door.size, Address: st.server.url, Dir: st.server.dir, Kept: o.Keep,
 		Promises: b.reckon(account), Audit: found,
 		Attempts: tallies(b.answers), Accepted: firstSold(account.orders, b.answers, int64(o.Stock), c.opens), Refused: refusedAtDoor(b.answers),
@@ -54,11 +54,17 @@ func readAccount(ctx context.Context, admin *client.Client, sale string) (accoun
 	refunds := client.All(func(after string) (client.Page[client.Refund], error) {
 		return admin.Refunds(ctx, client.RefundQuery{After: after})
 	})
+	ours := make(map[string]bool, len(a.orders))
+	for i := range a.orders {
+		ours[a.orders[i].ID] = true
+	}
 	for r, err := range refunds {
 		if err != nil {
 			return a, err
 		}
-		a.refunds = append(a.refunds, r)
+		if ours[r.Order] {
+			a.refunds = append(a.refunds, r)
+		}
 	}
 	return a, nil
 }
@@ -117,12 +123,22 @@ const (
 	exitBroken = 3
 )
 
+// audited returns the arguments that name what is audited: of a shared ledger only
+// the demo's own sale.
+func (o *DemoOptions) audited(sale string) []string {
+	if o.LedgerURL == "" {
+		return nil
+	}
+	return []string{"--ledger-url", o.LedgerURL, "--sale", sale}
+}
+
 // audit runs the audit command as anybody could, on the ledger in the folder
 // while the server serves it.
-func (s *server) audit(ctx context.Context) (audit.Report, error) {
+func (s *server) audit(ctx context.Context, more ...string) (audit.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.binary, "audit", "--data-dir", s.dir, "--json") //nolint:gosec // our own binary
+	args := append([]string{"audit", "--data-dir", s.dir, "--json"}, more...)
+	cmd := exec.CommandContext(ctx, s.binary, args...) //nolint:gosec // our own binary
 	cmd.Env, cmd.Dir = plainEnvironment(), s.dir
 	var out, trouble bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &trouble

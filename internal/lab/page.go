@@ -163,7 +163,7 @@ func (p *page) verdict(r *DemoReport) {
 		p.line("The server goes on serving at %s; Ctrl-C stops it.", r.Address)
 		p.line("Its folder, which stays: %s", r.Dir)
 		p.line("  doorbuster order list --data-dir %s", r.Dir)
-		p.line("  curl %s/v1/sales/%s", r.Address, saleID)
+		p.line("  curl %s/v1/sales/%s", r.Address, r.Sale)
 	}
 }
 

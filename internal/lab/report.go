@@ -9,6 +9,7 @@ import (
 
 // DemoReport is what a demo has seen.
 type DemoReport struct {
+	Sale        string `json:"sale"`
 	Buyers      int    `json:"buyers"` // at the door
 	Latecomers  int    `json:"latecomers"`
 	Stock       int64  `json:"stock"`

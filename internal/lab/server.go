@@ -31,15 +31,17 @@ type server struct {
 	done        chan struct{} // closed when the process has ended
 }
 
-// startServer starts a server on the embedded default in an empty folder and
-// waits until it is ready. The caller stops it, also if ctx ends.
-func startServer(ctx context.Context, binary, dir string) (*server, error) {
+// startServer starts a server in an empty folder, on the embedded default but for
+// what the parts name, and waits until it is ready. The caller stops it, also if
+// ctx ends.
+func startServer(ctx context.Context, binary, dir string, parts ...string) (*server, error) {
 	log, err := os.Create(filepath.Join(dir, logName)) //nolint:gosec // in a folder of our own
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = log.Close() }()                                                                                    // the child has its own handle
-	cmd := exec.Command(binary, "serve", "--data-dir", dir, "--api-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0") //nolint:gosec,noctx // our own binary; it is stopped with a grace time
+	defer func() { _ = log.Close() }() // the child has its own handle
+	args := append([]string{"serve", "--data-dir", dir, "--api-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, parts...)
+	cmd := exec.Command(binary, args...) //nolint:gosec,noctx // our own binary; it is stopped with a grace time
 	// Neither the user's settings nor a file beside him may point the demo at a
 	// real ledger.
 	cmd.Env, cmd.Dir = plainEnvironment(), dir
