@@ -89,7 +89,7 @@ func BenchmarkSettlement(b *testing.B) {
 
 func pool(b *testing.B, url string) *pgxpool.Pool {
 	b.Helper()
-	p, err := pgxpool.New(b.Context(), url+"?pool_max_conns=8")
+	p, err := pgxpool.New(b.Context(), url+"&pool_max_conns=8")
 	require.NoError(b, err)
 	b.Cleanup(p.Close)
 	return p
