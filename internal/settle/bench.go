@@ -21,8 +21,8 @@ const (
 	// maxLetters is how many letters may wait for a ledger that takes slips but no
 	// letters; beyond it the lane waits, since nothing may be lost.
 	maxLetters = 10_000
-	// parkBatch is how many letters one transaction parks.
-	parkBatch = 256
+	// sizeStep is by how much calls shrink after a failure and grow after a success.
+	sizeStep = 4
 	// doneBatch is how many entries one call takes off the tray.
 	doneBatch = 500
 	// tellBatch is how many ids one message carries.
@@ -50,12 +50,16 @@ type bench struct {
 	news []sale.OrderID
 	// refused counts the slips that wait for another try.
 	refused int
+	// size is how many tasks the next call takes, and successes counts the calls
+	// that did not fail.
+	size, successes int
 	// removed is called with entries that are off the tray.
 	removed func([]stock.Entry)
 
-	back backOff
-	// resume is when work goes on after trouble; zero if there is none.
-	resume time.Time
+	// troubled says that the last round failed, and resume when the next may begin.
+	troubled bool
+	resume   time.Time
+	back     backOff
 }
 
 // add puts an entry on the bench.
@@ -71,27 +75,41 @@ func (b *bench) add(p *paper) {
 // round does what can be done now, and returns the trouble that stopped some of
 // it. Then the rest is to be tried at resume.
 func (b *bench) round(ctx context.Context) error {
-	now := b.j.opts.Clock()
-	err := errors.Join(b.judge(ctx, now), b.park(ctx, now))
+	before := b.successes
+	err := errors.Join(b.judge(ctx), b.park(ctx))
 	err = errors.Join(err, b.clear(ctx))
 	b.tell(ctx)
 	b.open = slices.DeleteFunc(b.open, func(t *task) bool { return t.paper == nil })
-	if err == nil {
+	if err == nil && b.troubled && b.successes == before && !b.idle() {
+		// Nothing was due: what is left has failed alone. Is it them, or the ledger?
+		err = b.probe(ctx)
+	}
+	if err == nil || b.successes > before {
 		b.back.reset()
-		b.resume = time.Time{}
+	}
+	b.troubled, b.resume = err != nil, time.Time{}
+	if err == nil {
 		return nil
 	}
-	b.resume = now.Add(b.back.pause())
+	b.resume = b.j.opts.Clock().Add(b.back.pause())
 	if ctx.Err() == nil {
 		b.j.opts.Observer.Failed(b.lane, DoingJudge, err)
 	}
 	return err
 }
 
+// probe asks the ledger for a sign of life.
+func (b *bench) probe(ctx context.Context) error {
+	call, cancel := b.j.call(ctx)
+	defer cancel()
+	_, err := b.j.ledger.Now(call)
+	return err
+}
+
 // next returns how long until something on the bench is due, and whether anything
 // will be.
 func (b *bench) next() (time.Duration, bool) {
-	if b.idle() {
+	if b.idle() && !b.troubled {
 		return 0, false
 	}
 	at := b.resume
@@ -112,41 +130,80 @@ func (b *bench) next() (time.Duration, bool) {
 func (b *bench) idle() bool { return len(b.open) == 0 && len(b.done) == 0 }
 
 // full reports whether no more entries should come to the bench for now.
-func (b *bench) full() bool { return !b.resume.IsZero() || len(b.open) > maxLetters }
+func (b *bench) full() bool { return b.troubled || len(b.open) > maxLetters }
 
-// due returns the tasks whose time has come: those never refused, and a few of
-// those that were.
-func (b *bench) due(now time.Time, wanted func(*task) bool) (fresh, again []*task) {
+// due returns the tasks whose time has come: those that go together, and a few of
+// those that go alone.
+func (b *bench) due(wanted func(*task) bool) (fresh, alone []*task) {
+	now := b.j.opts.Clock()
 	for _, t := range b.open {
 		switch {
 		case t.paper == nil || !wanted(t) || t.due.After(now):
-		case t.tries == 0:
+		case !t.alone:
 			fresh = append(fresh, t)
-		case len(again) < maxAlone:
-			again = append(again, t)
+		case len(alone) < maxAlone:
+			alone = append(alone, t)
 		}
 	}
-	return fresh, again
+	return fresh, alone
 }
 
 // judge has the authentic slips decided.
-func (b *bench) judge(ctx context.Context, now time.Time) error {
-	fresh, again := b.due(now, func(t *task) bool { return t.letter == nil })
-	if len(fresh) > 0 {
-		// Parts are even, and none is smaller than a batch where there is enough.
-		parts := max(1, len(fresh)/b.j.opts.Batch)
-		for part := range slices.Chunk(fresh, (len(fresh)+parts-1)/parts) {
-			if err := b.reserve(ctx, part); err != nil {
-				return err
-			}
+func (b *bench) judge(ctx context.Context) error {
+	return b.inParts(func(t *task) bool { return t.letter == nil }, func(part []*task) error { return b.reserve(ctx, part) })
+}
+
+// inParts hands the tasks that are due over in parts: most of them together, those
+// that made trouble each alone. A part that fails as a whole is tried smaller, for
+// it may be too much for one call, or hold one that the ledger cannot bear; each
+// success lets the next be larger. What is behind a failure waits for the next round.
+func (b *bench) inParts(wanted func(*task) bool, do func([]*task) error) error {
+	fresh, alone := b.due(wanted)
+	for len(fresh) > 0 {
+		n := b.size
+		if len(fresh) < 2*n {
+			n = len(fresh) // a small rest is not worth a call of its own
 		}
-	}
-	for part := range slices.Chunk(again, 1) {
-		if err := b.reserve(ctx, part); err != nil {
+		if err := do(fresh[:n]); err != nil {
+			b.size = max(1, n/sizeStep)
+			if n == 1 {
+				b.suspect(fresh[0], err)
+			}
 			return err
 		}
+		b.successes++
+		b.size = min(sizeStep*b.size, b.j.opts.Batch)
+		fresh = fresh[n:]
+	}
+	for _, t := range alone {
+		if err := do([]*task{t}); err != nil {
+			b.suspect(t, err)
+			return err
+		}
+		b.successes++
 	}
 	return nil
+}
+
+// suspect lets others go before a task that failed alone without being refused. If
+// it goes on failing where others succeed, it is treated like a refused one.
+func (b *bench) suspect(t *task, cause error) {
+	if b.successes > t.failedAt {
+		t.failures++
+	}
+	t.alone, t.failedAt = true, b.successes
+	t.due = b.j.opts.Clock().Add(maxBackOff)
+	if t.failures > b.j.opts.Tries && t.letter == nil {
+		b.giveUp(t, cause)
+	}
+}
+
+// giveUp has a slip parked.
+func (b *bench) giveUp(t *task, cause error) {
+	if t.tries > 0 {
+		b.refused--
+	}
+	t.refused(b.lane, cause)
 }
 
 func (b *bench) reserve(ctx context.Context, tasks []*task) error {
@@ -196,31 +253,19 @@ func (b *bench) postpone(t *task, now time.Time, cause error) {
 		b.refused++
 	}
 	if t.tries >= b.j.opts.Tries || b.refused > maxRefused {
-		b.refused--
-		t.refused(b.lane, cause)
+		b.giveUp(t, cause)
 		return
 	}
-	t.due = now.Add(firstRetry << (t.tries - 1))
+	t.alone, t.due = true, now.Add(firstRetry<<(t.tries-1))
 }
 
 // park stores what cannot be judged. A letter that the database refuses as well is
 // tried for ever, alone: its slip is in the tray, and nowhere else.
-func (b *bench) park(ctx context.Context, now time.Time) error {
-	fresh, again := b.due(now, func(t *task) bool { return t.letter != nil })
-	for part := range slices.Chunk(fresh, parkBatch) {
-		if err := b.parkAll(ctx, now, part); err != nil {
-			return err
-		}
-	}
-	for part := range slices.Chunk(again, 1) {
-		if err := b.parkAll(ctx, now, part); err != nil {
-			return err
-		}
-	}
-	return nil
+func (b *bench) park(ctx context.Context) error {
+	return b.inParts(func(t *task) bool { return t.letter != nil }, func(part []*task) error { return b.parkAll(ctx, part) })
 }
 
-func (b *bench) parkAll(ctx context.Context, now time.Time, tasks []*task) error {
+func (b *bench) parkAll(ctx context.Context, tasks []*task) error {
 	letters := make([]ledger.Letter, len(tasks))
 	for i, t := range tasks {
 		letters[i] = *t.letter
@@ -231,9 +276,10 @@ func (b *bench) parkAll(ctx context.Context, now time.Time, tasks []*task) error
 	switch {
 	case errors.Is(err, ledger.ErrConstraint):
 		b.j.opts.Observer.Failed(b.lane, DoingJudge, err)
+		now := b.j.opts.Clock()
 		for _, t := range tasks {
 			t.tries++
-			t.due = now.Add(min(firstRetry<<min(t.tries, 10), maxPause))
+			t.alone, t.due = true, now.Add(min(firstRetry<<min(t.tries, 10), maxPause))
 		}
 		return nil
 	case err != nil:

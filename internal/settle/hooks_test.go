@@ -97,6 +97,13 @@ func (l *hookedLedger) Reserve(ctx context.Context, b ledger.Batch) (ledger.Batc
 	return out, nil
 }
 
+func (l *hookedLedger) Now(ctx context.Context) (time.Time, error) {
+	if err := l.enter("Now"); err != nil {
+		return time.Time{}, err
+	}
+	return l.Ledger.Now(ctx)
+}
+
 func (l *hookedLedger) Park(ctx context.Context, n sale.Number, letters []ledger.Letter) error {
 	if err := l.enter("Park"); err != nil {
 		return err

@@ -31,7 +31,7 @@ func (j *Judge) call(ctx context.Context) (context.Context, context.CancelFunc) 
 }
 
 func (j *Judge) bench(l stock.Lane, removed func([]stock.Entry)) *bench {
-	return &bench{j: j, lane: l, removed: removed}
+	return &bench{j: j, lane: l, removed: removed, size: j.opts.Batch}
 }
 
 // lookBatch is how many entries one look at a tray brings.
@@ -62,10 +62,11 @@ func (j *Judge) Drain(ctx context.Context, l stock.Lane, s *sale.Sale) error {
 	}
 }
 
-// empty works until nothing is left on the bench. Infrastructure trouble ends it.
+// empty works until nothing is left on the bench. A ledger that fails is asked for
+// less, down to one slip, before that is the end of it.
 func (j *Judge) empty(ctx context.Context, b *bench) error {
 	for {
-		if err := b.round(ctx); err != nil {
+		if err := b.round(ctx); err != nil && (b.size == 1 || errors.Is(err, stock.ErrUnavailable)) {
 			return err
 		}
 		due, more := b.next()

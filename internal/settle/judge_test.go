@@ -2,7 +2,6 @@ package settle_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -169,102 +168,6 @@ func TestLostRepliesLoseNothing(t *testing.T) {
 	}
 }
 
-func TestOutageOfTheLedgerIsWaitedOutWithoutSpinning(t *testing.T) {
-	t.Parallel()
-	onFloor(t, 100, func(t *testing.T, f *floor) {
-		l := &hookedLedger{Ledger: f}
-		l.set(func(call string) error {
-			if call == "Reserve" {
-				return errHook
-			}
-			return nil
-		}, nil)
-		leave := hire(t, l, f.counter, options("w", &witness{}))
-		who := f.fresh(50)
-		f.take(t, who...)
-		f.pass(time.Minute)
-		require.Equal(t, map[sale.OrderState]int{sale.Queued: 50}, f.states(t, who...))
-		require.Less(t, l.count("Reserve"), 60, "pauses grow to two seconds")
-		require.Greater(t, l.count("Reserve"), 20)
-		l.set(nil, nil)
-		f.pass(3 * time.Second)
-		leave()
-		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 50}, f.states(t, who...))
-		require.Empty(t, f.letters(t))
-		f.inStep(t)
-	})
-}
-
-// TestWorkerWithoutItsLedgerLeavesTheSlipsToOthers cuts one of two workers off.
-func TestWorkerWithoutItsLedgerLeavesTheSlipsToOthers(t *testing.T) {
-	t.Parallel()
-	onFloor(t, 100, func(t *testing.T, f *floor) {
-		l := &hookedLedger{Ledger: f}
-		l.set(func(call string) error {
-			if call == "Reserve" {
-				return errHook
-			}
-			return nil
-		}, nil)
-		cutOff := hire(t, l, f.counter, options("cut off", &witness{}))
-		f.take(t, "first")
-		f.pass(1100 * time.Millisecond) // it had begun to wait for more
-		other := hire(t, f, f.counter, options("other", &witness{}))
-		for range 30 {
-			who := f.fresh(1)
-			f.take(t, who...)
-			f.pass(100 * time.Millisecond)
-			require.Equal(t, map[sale.OrderState]int{sale.Reserved: 1}, f.states(t, who...))
-		}
-		f.pass(5 * time.Second)
-		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 1}, f.states(t, "first"), "taken over from the one cut off")
-		cutOff()
-		other()
-		f.inStep(t)
-	})
-}
-
-// TestBreakdownDuringTheSearchForACulpritParksNobody has single results fail for
-// want of the ledger, as they do when it breaks down between two halves of a batch.
-func TestBreakdownDuringTheSearchForACulpritParksNobody(t *testing.T) {
-	t.Parallel()
-	onFloor(t, 100, func(t *testing.T, f *floor) {
-		l := &hookedLedger{Ledger: f}
-		who := f.fresh(50)
-		for _, user := range who[10:20] {
-			l.refused.Store(user, errHook)
-		}
-		leave := hire(t, l, f.counter, options("w", &witness{}))
-		f.take(t, who...)
-		f.pass(time.Minute)
-		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 40, sale.Queued: 10}, f.states(t, who...))
-		l.refused.Clear()
-		f.pass(3 * time.Second)
-		leave()
-		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 50}, f.states(t, who...))
-		require.Empty(t, f.letters(t))
-		f.inStep(t)
-	})
-}
-
-func TestOutageOfTheCounterIsWaitedOut(t *testing.T) {
-	t.Parallel()
-	onFloor(t, 100, func(t *testing.T, f *floor) {
-		c := &hookedCounter{Counter: f.counter}
-		leave := hire(t, f, c, options("w", &witness{}))
-		who := f.fresh(50)
-		f.take(t, who...)
-		f.counter.Down()
-		f.pass(time.Minute)
-		f.counter.Up()
-		require.Less(t, c.count("Claim"), 60)
-		f.pass(7 * time.Second)
-		leave()
-		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 50}, f.states(t, who...))
-		f.inStep(t)
-	})
-}
-
 func TestSlipsOfADeadConsumerAreTakenOver(t *testing.T) {
 	t.Parallel()
 	onFloor(t, 100, func(t *testing.T, f *floor) {
@@ -374,6 +277,24 @@ func TestDrainEmptiesAFrozenTrayWhoeverHasClaimed(t *testing.T) {
 	})
 }
 
+func TestDrainAsksATiredLedgerForLess(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 1001, func(t *testing.T, f *floor) {
+		who := f.fresh(1000)
+		f.take(t, who...)
+		j := settle.NewJudge(&picky{Ledger: f, limit: 100}, f.counter, options("w", &witness{}))
+		require.NoError(t, j.Drain(t.Context(), f.lane(), &f.sale))
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 1000}, f.states(t, who...))
+
+		f.take(t, "next")
+		dead := &hookedLedger{Ledger: f}
+		dead.set(func(string) error { return errHook }, nil)
+		j = settle.NewJudge(dead, f.counter, options("w", &witness{}))
+		require.ErrorIs(t, j.Drain(t.Context(), f.lane(), &f.sale), errHook)
+		require.Len(t, f.tray(t), 1)
+	})
+}
+
 func TestDrainEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	onFloor(t, 10, func(t *testing.T, f *floor) {
@@ -386,39 +307,4 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, j.Drain(ctx, f.lane(), &f.sale), context.DeadlineExceeded)
 		require.Len(t, f.tray(t), 1)
 	})
-}
-
-func TestBackOffWhileOthersSell(t *testing.T) {
-	// A sale that the ledger cannot read never stops another.
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFloor(t, 10, 1, nil)
-		bad := f.sale
-		f.open(t, "other", 10, nil)
-		f.build(t, 1)
-		l := &badSale{Ledger: f, bad: bad.Number}
-		leave := hire(t, l, f.counter, options("w", &witness{}))
-		who := f.fresh(10)
-		f.take(t, who...)
-		other := *f
-		other.sale = bad
-		other.take(t, "x")
-		f.pass(2 * time.Second)
-		leave()
-		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 10}, f.states(t, who...))
-		require.Equal(t, map[sale.OrderState]int{sale.Queued: 1}, other.states(t, "x"))
-	})
-}
-
-// badSale cannot judge one of the sales.
-type badSale struct {
-	ledger.Ledger
-	bad sale.Number
-}
-
-func (b *badSale) Reserve(ctx context.Context, batch ledger.Batch) (ledger.Batched, error) {
-	if batch.Sale == b.bad {
-		return ledger.Batched{}, fmt.Errorf("sale %d: %w", b.bad, errHook)
-	}
-	return b.Ledger.Reserve(ctx, batch)
 }

@@ -37,7 +37,11 @@ type task struct {
 	item   int
 	index  int       // in the entry
 	tries  int       // refusals by the database so far
+	alone  bool      // it has made trouble and goes alone
 	due    time.Time // of the next try, by the process's clock; zero: at once
+	// failures counts how often it failed alone, without being refused, since others
+	// succeeded; failedAt is how many had then.
+	failures, failedAt int
 }
 
 // reader reads the entries of one lane. It is not safe for concurrent use.
@@ -155,7 +159,7 @@ func rawEntry(e *stock.Entry) []byte {
 // refused turns a slip that the database refuses into a letter. It is named by its
 // order, so that copies of the slip make one letter.
 func (t *task) refused(l stock.Lane, cause error) {
-	t.tries, t.due = 0, time.Time{}
+	t.tries, t.failures, t.alone, t.due = 0, 0, false, time.Time{}
 	a, s := t.attempt, t.slip
 	a.Slip = &s
 	raw := stock.AppendSlip(nil, &stock.Slip{ID: a.ID, User: a.User, Item: t.item, Quantity: a.Quantity, MAC: t.mac})
