@@ -3,6 +3,7 @@ package settle_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,9 +112,9 @@ func TestWorkerMayDieAnywhere(t *testing.T) {
 			t.Parallel()
 			onFloor(t, 100, func(t *testing.T, f *floor) {
 				l, c := &hookedLedger{Ledger: f}, &hookedCounter{Counter: f.counter}
-				died := false
+				var died atomic.Bool
 				crash(l, c, func() {
-					died = true
+					died.Store(true)
 					dead := func(string) error { return errHook }
 					go l.set(dead, nil)
 					go c.set(dead, nil)
@@ -122,7 +123,7 @@ func TestWorkerMayDieAnywhere(t *testing.T) {
 				f.take(t, who...)
 				dies := hire(t, l, c, options("dies", &witness{}))
 				f.pass(time.Second)
-				require.True(t, died)
+				require.True(t, died.Load())
 				dies()
 				seen := &witness{}
 				lives := hire(t, f, f.counter, options("lives", seen))
@@ -143,10 +144,9 @@ func TestLostRepliesLoseNothing(t *testing.T) {
 			t.Parallel()
 			onFloor(t, 100, func(t *testing.T, f *floor) {
 				l, c := &hookedLedger{Ledger: f}, &hookedCounter{Counter: f.counter}
-				lost := 0
+				var lost atomic.Bool
 				lose := func(name string) error {
-					if name == call && lost == 0 {
-						lost++
+					if name == call && lost.CompareAndSwap(false, true) {
 						return errHook
 					}
 					return nil
@@ -159,7 +159,7 @@ func TestLostRepliesLoseNothing(t *testing.T) {
 				f.take(t, who...)
 				f.pass(7 * time.Second)
 				leave()
-				require.Equal(t, 1, lost)
+				require.True(t, lost.Load())
 				require.Equal(t, map[sale.OrderState]int{sale.Reserved: 60}, f.states(t, who...))
 				f.inStep(t)
 				require.Empty(t, f.letters(t), "trouble is no reason to park")
