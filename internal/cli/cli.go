@@ -52,17 +52,18 @@ func Standard() Streams {
 type root struct {
 	Help helpFlag `short:"h" help:"Show what a command does and its flags."`
 
-	Demo    demoCmd    `cmd:"" help:"Run a real sale with a real crowd, and prove it."`
-	Serve   serveCmd   `cmd:"" help:"Serve the API."`
-	Sale    saleCmd    `cmd:"" help:"Create, show and change sales (scope admin)."`
-	Order   orderCmd   `cmd:"" help:"Show, cancel and refund orders (scopes admin and shop)."`
-	Buyer   buyerCmd   `cmd:"" help:"Make tokens of buyers for development."`
-	Key     keyCmd     `cmd:"" help:"Create, list and revoke API keys, on the ledger itself."`
-	Audit   auditCmd   `cmd:"" help:"Recount the promises from orders, payments and journal, on the ledger itself."`
-	Verify  verifyCmd  `cmd:"" help:"Recount the promises from an exported file, offline."`
-	Migrate migrateCmd `cmd:"" help:"Bring the ledger's schema up to date."`
-	Config  configCmd  `cmd:"" help:"Check, print and describe the configuration."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Demo       demoCmd       `cmd:"" help:"Run a real sale with a real crowd, and prove it."`
+	Serve      serveCmd      `cmd:"" help:"Serve the API."`
+	Sale       saleCmd       `cmd:"" help:"Create, show and change sales (scope admin)."`
+	Order      orderCmd      `cmd:"" help:"Show, cancel and refund orders (scopes admin and shop)."`
+	Deadletter deadletterCmd `cmd:"" help:"Decide about slips of the fast path that could not be judged (scope admin)."`
+	Buyer      buyerCmd      `cmd:"" help:"Make tokens of buyers for development."`
+	Key        keyCmd        `cmd:"" help:"Create, list and revoke API keys, on the ledger itself."`
+	Audit      auditCmd      `cmd:"" help:"Recount the promises from orders, payments and journal, on the ledger itself."`
+	Verify     verifyCmd     `cmd:"" help:"Recount the promises from an exported file, offline."`
+	Migrate    migrateCmd    `cmd:"" help:"Bring the ledger's schema up to date."`
+	Config     configCmd     `cmd:"" help:"Check, print and describe the configuration."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
 // session is what a command works with.

@@ -211,4 +211,18 @@ func TestTheExampleIsASale(t *testing.T) {
 	require.Equal(t, int64(sale.DefaultMaxUnpaidHolds), *n.MaxUnpaidHolds)
 	require.Equal(t, int64(sale.DefaultCoolDown/time.Second), *n.CoolDownSeconds)
 	require.Equal(t, "live", n.LimitRule)
+	require.Equal(t, string(sale.PathDirect), n.PreferredPath)
+}
+
+func TestTheFileChoosesThePath(t *testing.T) {
+	t.Parallel()
+	now := client.AdminSale{PreferredPath: "direct", Path: "direct"}
+	_, changed := compare(&now, &client.NewSale{})
+	require.Empty(t, changed, "what the file leaves out stays")
+	p, changed := compare(&now, &client.NewSale{PreferredPath: "fast"})
+	require.Equal(t, []string{"preferred_path"}, changed)
+	require.Equal(t, "fast", *p.PreferredPath)
+	now.PreferredPath = "fast"
+	_, changed = compare(&now, &client.NewSale{PreferredPath: "fast"})
+	require.Empty(t, changed, "which way attempts take now is not for a file to say")
 }

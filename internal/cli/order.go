@@ -10,7 +10,7 @@ import (
 type orderCmd struct {
 	List   orderListCmd   `cmd:"" help:"List orders, newest first."`
 	Show   orderShowCmd   `cmd:"" help:"Show one order."`
-	Cancel orderCancelCmd `cmd:"" help:"Cancel a reserved order; its units sell again."`
+	Cancel orderCancelCmd `cmd:"" help:"Cancel a reserved order, or a queued one once it is judged; its units sell again."`
 	Refund orderRefundCmd `cmd:"" help:"Refund a paid order; leaves a refund record for its charge."`
 }
 
@@ -19,35 +19,21 @@ type orderListCmd struct {
 	remote
 	Sale  string `placeholder:"SALE" help:"Only orders of this sale."`
 	User  string `placeholder:"USER" help:"Only orders of this buyer."`
-	State string `placeholder:"STATE" help:"Only orders in this state: reserved, paid, cancelled, expired, rejected or refunded."`
+	State string `placeholder:"STATE" help:"Only orders in this state: queued, reserved, paid, cancelled, expired, rejected or refunded."`
 	Limit int    `default:"100" help:"Most orders to list; 0 lists all."`
+}
+
+// Help returns the long help.
+func (c *orderListCmd) Help() string {
+	return "Orders that are still queued are listed with --user only: nobody but their buyers' lanes know of them yet."
 }
 
 // Run lists.
 func (c *orderListCmd) Run(ctx context.Context, s *session) error {
-	if c.Limit < 0 {
-		return &usageError{message: "--limit: the number is negative", hint: "0 lists all"}
-	}
-	const page = 500 // the most that the API gives at once
-	orders := []client.Order{}
-	err := c.call(ctx, s, func(ctx context.Context, api *client.Client) error {
-		q := client.OrderQuery{Sale: c.Sale, User: c.User, State: c.State, Limit: page}
-		if c.Limit > 0 {
-			q.Limit = min(page, c.Limit)
-		}
-		for o, err := range client.All(func(after string) (client.Page[client.Order], error) {
-			q.After = after
-			return api.AdminOrders(ctx, q)
-		}) {
-			if err != nil {
-				return err
-			}
-			orders = append(orders, o)
-			if len(orders) == c.Limit {
-				break
-			}
-		}
-		return nil
+	q := client.OrderQuery{Sale: c.Sale, User: c.User, State: c.State}
+	orders, err := listing(ctx, s, &c.remote, c.Limit, func(ctx context.Context, api *client.Client, after string, limit int) (client.Page[client.Order], error) {
+		q.After, q.Limit = after, limit
+		return api.AdminOrders(ctx, q)
 	})
 	if err != nil {
 		return err
@@ -58,7 +44,7 @@ func (c *orderListCmd) Run(ctx context.Context, s *session) error {
 	rows := [][]string{{"ORDER", "SALE", "ITEM", "QUANTITY", "AMOUNT", "STATE", "RESERVED AT", "USER"}}
 	for i := range orders {
 		o := &orders[i]
-		rows = append(rows, []string{o.ID, o.Sale, o.SKU, number(o.Quantity), money(o.Amount, o.Currency), o.State, instant(o.ReservedAt), o.User})
+		rows = append(rows, []string{o.ID, o.Sale, o.SKU, number(o.Quantity), money(o.Amount, o.Currency), stateOf(o), instant(o.ReservedAt), o.User})
 	}
 	return table(s.Out, rows)
 }
@@ -89,8 +75,9 @@ func (c *oneOrder) show(ctx context.Context, s *session, work func(context.Conte
 		{"item", o.SKU},
 		{"quantity", number(o.Quantity)},
 		{"amount", money(o.Amount, o.Currency)},
-		{"state", o.State},
+		{"state", stateOf(&o)},
 		{"user", orDash(o.User)},
+		{"taken at", instant(o.TakenAt)},
 		{"reserved at", instant(o.ReservedAt)},
 		{"expires at", instantOf(o.ExpiresAt)},
 		{"ended at", instantOf(o.EndedAt)},
@@ -100,11 +87,25 @@ func (c *oneOrder) show(ctx context.Context, s *session, work func(context.Conte
 	})
 }
 
-type orderShowCmd struct{ oneOrder }
+// stateOf says where an order stands, and why it was rejected.
+func stateOf(o *client.Order) string {
+	if o.Reason == "" {
+		return o.State
+	}
+	return o.State + " (" + o.Reason + ")"
+}
+
+type orderShowCmd struct {
+	oneOrder
+	User string `placeholder:"USER" help:"The buyer; only so an order is shown that is still queued."`
+}
 
 // Run shows.
 func (c *orderShowCmd) Run(ctx context.Context, s *session) error {
 	return c.show(ctx, s, func(ctx context.Context, api *client.Client) (client.Order, error) {
+		if c.User != "" {
+			return api.AdminOrderOf(ctx, c.User, c.Order)
+		}
 		return api.AdminOrder(ctx, c.Order)
 	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"github.com/doorbuster/doorbuster/client"
 )
 
 // jsonFlag is embedded by every command that prints a result.
@@ -37,6 +40,34 @@ func table(w io.Writer, rows [][]string) error {
 		}
 	}
 	return t.Flush()
+}
+
+// listing walks the pages of a listing and returns up to limit entries, all for 0.
+func listing[T any](
+	ctx context.Context, s *session, r *remote, limit int,
+	fetch func(ctx context.Context, api *client.Client, after string, limit int) (client.Page[T], error),
+) ([]T, error) {
+	if limit < 0 {
+		return nil, &usageError{message: "--limit: the number is negative", hint: "0 lists all"}
+	}
+	page := 500 // the most that the API gives at once
+	if limit > 0 {
+		page = min(page, limit)
+	}
+	all := []T{}
+	err := r.call(ctx, s, func(ctx context.Context, api *client.Client) error {
+		for one, err := range client.All(func(after string) (client.Page[T], error) { return fetch(ctx, api, after, page) }) {
+			if err != nil {
+				return err
+			}
+			all = append(all, one)
+			if len(all) == limit {
+				break
+			}
+		}
+		return nil
+	})
+	return all, err
 }
 
 // say prints one line.

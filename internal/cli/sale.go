@@ -12,10 +12,12 @@ type saleCmd struct {
 	List    saleListCmd    `cmd:"" help:"List sales, drafts included."`
 	Show    saleShowCmd    `cmd:"" help:"Show one sale."`
 	Publish salePublishCmd `cmd:"" help:"Open a draft to buyers; it sells from its start on."`
+	Preheat salePreheatCmd `cmd:"" help:"Bring a sale that prefers the fast path onto it now."`
 	Pause   salePauseCmd   `cmd:"" help:"Stop new orders; what is reserved may be paid."`
 	Resume  saleResumeCmd  `cmd:"" help:"Let a paused sale sell again."`
 	Close   saleCloseCmd   `cmd:"" help:"End a sale for good."`
 	Restock saleRestockCmd `cmd:"" help:"Change the stock of an item."`
+	Path    salePathCmd    `cmd:"" help:"Set the path that a sale prefers, and take it there."`
 	Delete  saleDeleteCmd  `cmd:"" help:"Delete a draft or closed sale; its orders stay for audits, its id becomes free."`
 }
 
@@ -76,7 +78,13 @@ func (c *oneSale) act(ctx context.Context, s *session, done string, work func(co
 	if c.JSON {
 		return writeJSON(s.Out, after)
 	}
-	return say(s.Out, "%s sale %s (status %s, version %d)", done, after.ID, after.Status, after.Version)
+	if err := say(s.Out, "%s sale %s (status %s, version %d)", done, after.ID, after.Status, after.Version); err != nil {
+		return err
+	}
+	if len(after.Outstanding) == 0 {
+		return nil
+	}
+	return say(s.Out, "lanes %v of the fast path have not confirmed it and sell by the old rules for a moment more", after.Outstanding)
 }
 
 type saleShowCmd struct{ oneSale }
@@ -134,6 +142,43 @@ func (c *salePublishCmd) Run(ctx context.Context, s *session) error {
 	return c.act(ctx, s, "published", func(ctx context.Context, api *client.Client) (client.AdminSale, error) {
 		return api.Publish(ctx, c.Sale)
 	})
+}
+
+type salePreheatCmd struct{ oneSale }
+
+// Run preheats.
+func (c *salePreheatCmd) Run(ctx context.Context, s *session) error {
+	return c.move(ctx, s, func(ctx context.Context, api *client.Client) (client.AdminSale, error) {
+		return api.Preheat(ctx, c.Sale)
+	})
+}
+
+type salePathCmd struct {
+	oneSale
+	Path string `arg:"" enum:"fast,direct" help:"fast (Redis in front, the ledger judges) or direct (the ledger alone)."`
+}
+
+// Run sets the path.
+func (c *salePathCmd) Run(ctx context.Context, s *session) error {
+	return c.move(ctx, s, func(ctx context.Context, api *client.Client) (client.AdminSale, error) {
+		return api.SetPath(ctx, c.Sale, 0, c.Path)
+	})
+}
+
+// move calls the server and tells on which path the sale is then.
+func (c *oneSale) move(ctx context.Context, s *session, work func(context.Context, *client.Client) (client.AdminSale, error)) error {
+	var after client.AdminSale
+	err := c.call(ctx, s, func(ctx context.Context, api *client.Client) (err error) {
+		after, err = work(ctx, api)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(s.Out, after)
+	}
+	return say(s.Out, "sale %s is on the %s path (preferred: %s, epoch %d)", after.ID, after.Path, after.PreferredPath, after.Epoch)
 }
 
 type salePauseCmd struct{ oneSale }

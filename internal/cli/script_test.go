@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/cli"
+	"github.com/doorbuster/doorbuster/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: scriptCommands(t.Context()),
+		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: scriptCommands(t),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DATA", filepath.Join(e.WorkDir, "data"))
 			examples, err := filepath.Abs("../../examples")
@@ -46,7 +48,10 @@ func TestScripts(t *testing.T) {
 
 type command = func(ts *testscript.TestScript, neg bool, args []string)
 
-func scriptCommands(ctx context.Context) map[string]command {
+func scriptCommands(t *testing.T) map[string]command {
+	t.Helper()
+	ctx := t.Context()
+	redis := &redisServers{t: t, byURL: make(map[string]*testenv.RedisServer)}
 	return map[string]command{
 		// exits CODE program args...: runs a program that must end with this code.
 		"exits": func(ts *testscript.TestScript, _ bool, args []string) { exits(ts, args) },
@@ -55,6 +60,18 @@ func scriptCommands(ctx context.Context) map[string]command {
 		// buy USER SALE QUANTITY VAR: buys on the server of $DATA with a token in
 		// $TOKEN; the id of the order goes into VAR.
 		"buy": func(ts *testscript.TestScript, _ bool, args []string) { buy(ctx, ts, args) },
+		// follow ORDER STATE: waits until the order of the buyer with $TOKEN is judged,
+		// which must bring it into this state.
+		"follow": func(ts *testscript.TestScript, _ bool, args []string) { follow(ctx, ts, args) },
+		// redis start VAR: starts a Redis; its URL goes into VAR.
+		// redis plant URL SALE: puts an entry that nobody can read into the tray of the
+		// sale with this number.
+		// redis kill URL: ends it.
+		"redis": redis.command,
+		// postgres VAR: makes a database; its URL goes into VAR.
+		"postgres": func(ts *testscript.TestScript, _ bool, args []string) { ts.Setenv(args[0], testenv.Postgres(t).URL) },
+		// letter VAR: waits for a dead letter; its id goes into VAR.
+		"letter": func(ts *testscript.TestScript, _ bool, args []string) { letter(ctx, ts, args) },
 		// pay ORDER AMOUNT CURRENCY: reports a captured charge for an order.
 		"pay": func(ts *testscript.TestScript, _ bool, args []string) { pay(ctx, ts, args) },
 		// sql FILE STATEMENT: changes a ledger behind the program's back.
@@ -126,6 +143,59 @@ func buy(ctx context.Context, ts *testscript.TestScript, args []string) {
 		ts.Fatalf("the order is %s's", got.Order.User)
 	}
 	ts.Setenv(args[3], got.Order.ID)
+}
+
+func follow(ctx context.Context, ts *testscript.TestScript, args []string) {
+	c := caller(ts, strings.TrimSpace(ts.Getenv("TOKEN")))
+	o, err := c.Follow(ctx, client.Bought{Order: client.Order{ID: args[0], State: client.StateQueued}})
+	if _, rejected := client.Rejection(err); !rejected {
+		ts.Check(err)
+	}
+	if o.State != args[1] {
+		ts.Fatalf("the order is %s", o.State)
+	}
+}
+
+func letter(ctx context.Context, ts *testscript.TestScript, args []string) {
+	c := caller(ts, strings.TrimSpace(ts.ReadFile(filepath.Join(ts.Getenv("DATA"), "admin.key"))))
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-poll.C {
+		page, err := c.DeadLetters(ctx, client.LetterQuery{})
+		ts.Check(err)
+		if len(page.Data) > 0 {
+			ts.Setenv(args[0], page.Data[0].ID)
+			return
+		}
+	}
+	ts.Fatalf("no dead letter came")
+}
+
+// redisServers are those that scripts have started.
+type redisServers struct {
+	t *testing.T
+
+	mu    sync.Mutex
+	byURL map[string]*testenv.RedisServer
+}
+
+func (r *redisServers) command(ts *testscript.TestScript, _ bool, args []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch args[0] {
+	case "start":
+		s := testenv.Redis(r.t)
+		r.byURL[s.URL] = s
+		ts.Setenv(args[1], s.URL)
+	case "plant":
+		c := r.byURL[args[1]].Client()
+		err := c.Do(r.t.Context(), c.B().Xadd().Key("{doorbuster:"+args[2]+".0.0}:tray").Id("*").FieldValue().FieldValue("what", "is this").Build()).Error()
+		ts.Check(err)
+	case "kill":
+		r.byURL[args[1]].Kill()
+	default:
+		ts.Fatalf("redis cannot %s", args[0])
+	}
 }
 
 func pay(ctx context.Context, ts *testscript.TestScript, args []string) {
