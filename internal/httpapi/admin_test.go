@@ -39,12 +39,14 @@ func TestSaleVersions(t *testing.T) {
 	require.Equal(t, `"3"`, a.header.Get("ETag"))
 	patch(`{"title":"y"}`, "If-Match", `"2"`).requireCode(t, http.StatusPreconditionFailed, "version_mismatch")
 	require.EqualValues(t, 4, want[client.AdminSale](t, http.StatusOK, patch(`{"title":"y"}`, "If-Match", `*`)).Version)
+	s = want[client.AdminSale](t, http.StatusOK, patch(`{"preferred_path":"fast"}`, "If-Match", `"4"`))
+	require.Equal(t, []string{"fast", "direct"}, []string{s.PreferredPath, s.Path}, "a wish is not the way")
 
 	act := func(action string, headers ...string) answer {
 		return w.call(t, w.admin, "POST "+office+"/drop/"+action, "", headers...)
 	}
-	act("pause", "If-Match", `"3"`).requireCode(t, http.StatusPreconditionFailed, "version_mismatch")
-	want[client.AdminSale](t, http.StatusOK, act("pause", "If-Match", `"4"`))
+	act("pause", "If-Match", `"4"`).requireCode(t, http.StatusPreconditionFailed, "version_mismatch")
+	want[client.AdminSale](t, http.StatusOK, act("pause", "If-Match", `"5"`))
 	act("pause").requireCode(t, http.StatusConflict, "illegal_state")
 
 	del := func(headers ...string) answer {
@@ -53,7 +55,7 @@ func TestSaleVersions(t *testing.T) {
 	del().requireCode(t, http.StatusPreconditionRequired, "precondition_required")
 	del("If-Match", "*").requireCode(t, http.StatusConflict, "illegal_state")
 	want[client.AdminSale](t, http.StatusOK, act("close"))
-	require.Equal(t, http.StatusNoContent, del("If-Match", `"6"`).status)
+	require.Equal(t, http.StatusNoContent, del("If-Match", `"7"`).status)
 	del("If-Match", "*").requireCode(t, http.StatusNotFound, "sale_not_found")
 	w.call(t, nobody, "GET /v1/sales/drop", "").requireCode(t, http.StatusNotFound, "sale_not_found")
 	require.Contains(t, w.log.String(), "action=deleted sale=drop")
@@ -108,6 +110,7 @@ func TestCreatingSales(t *testing.T) {
 	require.EqualValues(t, 300, s.HoldSeconds)
 	require.EqualValues(t, 2, s.MaxUnpaidHolds)
 	require.EqualValues(t, 600, s.CoolDownSeconds)
+	require.Equal(t, []string{"direct", "direct"}, []string{s.PreferredPath, s.Path})
 	require.Equal(t, "2026-10-24 23:30:00 +0000 UTC", s.StartsAt.String())
 	require.Equal(t, "2026-11-30 23:00:00 +0000 UTC", s.EndsAt.String())
 	require.Len(t, s.Items, 2, "SKUs are compared byte for byte")
