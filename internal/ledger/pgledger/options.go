@@ -37,7 +37,8 @@ type Options struct {
 	// LockTimeout ends the wait for a lock; 0 is 5 s.
 	LockTimeout time.Duration
 	// IdleTimeout ends a write transaction that does nothing while it keeps others
-	// waiting, as that of a process which has stopped; 0 is 10 s.
+	// waiting, as that of a process which has stopped; 0 is 2 s. One of ours thinks for
+	// milliseconds, or loads a lane for half a second; and nobody can buy meanwhile.
 	IdleTimeout time.Duration
 	// ReadOnly opens for looking only: Update is refused.
 	ReadOnly bool
@@ -64,7 +65,7 @@ const (
 	defaultConnectTimeout   = 5 * time.Second
 	defaultStatementTimeout = 10 * time.Second
 	defaultLockTimeout      = 5 * time.Second
-	defaultIdleTimeout      = 10 * time.Second
+	defaultIdleTimeout      = 2 * time.Second
 	// snapshotIdle is how long the reader of a snapshot, who keeps nobody waiting,
 	// may think between two statements.
 	snapshotIdle = time.Hour
