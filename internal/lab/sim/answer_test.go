@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/doorbuster/doorbuster/internal/handover"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
@@ -15,9 +16,15 @@ const memoryLife = time.Second
 // answers takes in what has been answered since the last step.
 func (w *world) answers() {
 	w.mu.Lock()
-	done := w.done
-	w.done = nil
+	done, builds := w.done, w.builds
+	w.done, w.builds = nil, nil
 	w.mu.Unlock()
+	for _, why := range builds {
+		w.trace.add("built ", string(why))
+		if why == handover.WhyLoss && !w.rough {
+			w.fail("P2: a keeper finds a loss, and the counter has lost nothing")
+		}
+	}
 	slices.SortFunc(done, func(a, b *action) int { return cmp.Compare(a.number, b.number) })
 	if len(done) > 0 {
 		w.booked() // what is answered is in the ledger by now
@@ -41,6 +48,10 @@ func (w *world) answers() {
 // heard judges one answer.
 func (w *world) heard(a *action) {
 	r := &a.answer
+	if a.gone {
+		w.trace.add("answer ", n(int64(a.number)), " reaches nobody")
+		return
+	}
 	code := sale.Code("")
 	if r.err != nil {
 		code = sale.CodeOf(r.err)
@@ -49,7 +60,7 @@ func (w *world) heard(a *action) {
 	if r.err != nil {
 		w.trace.remark(r.err.Error)
 	}
-	if a.at.dead || a.gone {
+	if a.at.dead {
 		return // nobody has heard it
 	}
 	if a.part == "" && r.err != nil && !business(r.err) {
@@ -88,7 +99,7 @@ func (w *world) told1(a *action, s *story) {
 		w.fail("P5: %s is told %s by %s; the ledger says %q", a.user, o.State, a.verb, truth.State)
 	case o.State != sale.Queued && (o.SKU != truth.SKU || o.Quantity != truth.Quantity || o.Amount != truth.Amount):
 		w.fail("P4: %s is told %+v; the ledger has %+v", a.user, *o, truth)
-	case a.verb == "buy" && (o.SKU != w.sale.Items[a.item].SKU || o.Quantity != a.quantity):
+	case a.verb == "buy" && !w.rough && (o.SKU != w.sale.Items[a.item].SKU || o.Quantity != a.quantity):
 		w.fail("P4: %s bought %d of item %d and is told %+v", a.user, a.quantity, a.item, *o)
 	}
 	if o.ID != a.id {

@@ -30,11 +30,12 @@ func ids(acts []stock.Act) string {
 
 func (p *counterPort) Take(ctx context.Context, c stock.Call) (stock.Reply, error) {
 	c.Attempts = slices.Clone(c.Attempts)
-	args := " e" + n(c.Epoch) + " seen" + n(int64(c.Seen)) //nolint:gosec // small
+	args := []byte(" e" + n(c.Epoch) + " seen" + n(int64(c.Seen))) //nolint:gosec // small
 	for i := range c.Attempts {
-		args += " " + c.Attempts[i].User + "*" + n(c.Attempts[i].Quantity)
+		args = append(append(args, ' '), c.Attempts[i].User...)
+		args = strconv.AppendInt(append(args, '*'), c.Attempts[i].Quantity, 10)
 	}
-	out, err := through(ctx, p.port, sent{toCounter, "Take", args}, func(ctx context.Context) (stock.Reply, error) { return p.Counter.Take(ctx, c) })
+	out, err := through(ctx, p.port, sent{toCounter, "Take", string(args)}, func(ctx context.Context) (stock.Reply, error) { return p.Counter.Take(ctx, c) })
 	for _, left := range out.Left {
 		p.of.short = p.of.short || left == 0
 	}

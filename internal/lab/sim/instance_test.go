@@ -7,12 +7,14 @@ import (
 	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/handover"
 	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/settle"
 	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
-// callTimeout is the deadline that instances give their calls.
-const callTimeout = time.Second
+// callTimeout is the deadline that instances give their calls. No sum of it and the
+// intervals of the real code meets another: timers of one instant fire in any order.
+const callTimeout = 937 * time.Millisecond
 
 // instance is one start of one process: the real parts over ports of its own.
 type instance struct {
@@ -39,7 +41,7 @@ type instance struct {
 // over the one store, so it hears of its own commits alone.
 func (w *world) start(slot int) {
 	w.starts++
-	i := &instance{world: w, name: string(rune('A'+slot)) + n(int64(w.starts)), busy: make(map[string]bool)}
+	i := &instance{world: w, name: "AB"[slot:slot+1] + n(int64(w.starts)), busy: make(map[string]bool)}
 	i.ctx, i.cancel = context.WithCancel(context.Background())
 	book := w.mutate.ledger(ledger.New(w.store))
 	counter := func(role string) stock.Counter { return &counterPort{w.counter, port{i, role}} }
@@ -51,11 +53,28 @@ func (w *world) start(slot int) {
 	i.courier = settle.NewForwarder(books(".f"), counter(".f"), lanes).Courier(w.lane, &w.sale)
 	drains := settle.NewJudge(books(".d"), counter(".d"), lanes)
 	i.keeper = handover.New(books(".k"), counter(".k"), handover.Options{
-		CallTimeout: callTimeout, Clock: time.Now, Drain: drains.Drain, MaxQueued: 1000,
+		CallTimeout: callTimeout, Clock: time.Now, Drain: drains.Drain, MaxQueued: 1000, Observer: &overseer{w},
 	})
 	i.sweeper = settle.New(books(".s"), settle.Options{CallTimeout: callTimeout})
 	w.slots[slot] = i
 }
+
+// overseer watches what keepers do.
+type overseer struct{ world *world }
+
+// Built implements handover.Observer. Who finds a loss where nothing was lost has
+// either looked wrongly, or a lane was not told of something.
+func (o *overseer) Built(_ sale.Number, why handover.Why, _ int, _ time.Duration) {
+	o.world.mu.Lock()
+	defer o.world.mu.Unlock()
+	o.world.builds = append(o.world.builds, why)
+}
+
+// WentDirect implements handover.Observer.
+func (o *overseer) WentDirect(sale.Number, handover.Why) {}
+
+// Failed implements handover.Observer.
+func (o *overseer) Failed(sale.Number, handover.Why, error) {}
 
 // kill ends an instance as SIGKILL does. Each of its calls on the way is carried
 // out or not; those to the counter may also arrive later.
@@ -86,7 +105,9 @@ func (w *world) kill(slot int) {
 			w.grant(c, dropped)
 		}
 	}
+	w.settle()
 	i.cancel()
+	w.settle()
 	_ = i.engine.Close(context.Background())
 	w.settle()
 }

@@ -41,21 +41,22 @@ func (p *ledgerPort) ListSales(ctx context.Context, after sale.Number, limit int
 
 func (p *ledgerPort) Reserve(ctx context.Context, b ledger.Batch) (ledger.Batched, error) {
 	b.Attempts = append([]ledger.Attempt(nil), b.Attempts...)
-	args := " e" + n(b.Epoch)
+	s := p.write("Reserve e" + n(b.Epoch))
 	for i := range b.Attempts {
-		a := &b.Attempts[i]
-		args += " " + a.User + "*" + n(a.Quantity)
-		if a.Slip != nil {
-			args += "@e" + n(a.Slip.Epoch)
-		}
+		s.args += wanted(&b.Attempts[i])
 	}
-	s := p.write("Reserve")
-	s.args = args
 	out, err := through(ctx, p.port, s, func(ctx context.Context) (ledger.Batched, error) { return p.Ledger.Reserve(ctx, b) })
 	for i := range out.Results {
 		p.of.short = p.of.short || out.Results[i].Left == 0
 	}
 	return out, err
+}
+
+func wanted(a *ledger.Attempt) string {
+	if a.Slip != nil {
+		return " " + a.User + "*" + n(a.Quantity) + "@e" + n(a.Slip.Epoch)
+	}
+	return " " + a.User + "*" + n(a.Quantity)
 }
 
 func (p *ledgerPort) Order(ctx context.Context, id sale.OrderID) (sale.Order, error) {
@@ -90,7 +91,7 @@ func (p *ledgerPort) Expire(ctx context.Context, list []sale.OrderID) (int, erro
 	return through(ctx, p.port, p.write("Expire"), func(ctx context.Context) (int, error) { return p.Ledger.Expire(ctx, list) })
 }
 
-func (p *ledgerPort) Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error) { //nolint:revive // the contract's
+func (p *ledgerPort) Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error) {
 	return through(ctx, p.port, p.write("Refund "+id.String()), func(ctx context.Context) (sale.Order, error) { return p.Ledger.Refund(ctx, id, restock) })
 }
 
@@ -153,21 +154,21 @@ func (p *ledgerPort) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sal
 	if !w.add(c) {
 		return sale.Sale{}, errDead
 	}
-	var fate fate
+	var what fate
 	select {
-	case fate = <-c.answer:
+	case what = <-c.answer:
 	case <-ctx.Done():
 		w.leave(c)
 		return sale.Sale{}, context.Cause(ctx)
 	}
-	if fate == dropped {
+	if what == dropped {
 		return sale.Sale{}, errLost
 	}
 	after, err := p.Ledger.FinishBuild(ctx, f)
 	w.mu.Lock()
 	w.writing = false
 	w.mu.Unlock()
-	if fate == unheard {
+	if what == unheard {
 		return sale.Sale{}, errLost
 	}
 	return after, err

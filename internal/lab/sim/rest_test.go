@@ -27,7 +27,7 @@ const (
 func (w *world) rest() {
 	w.trace.add("quiet")
 	w.plan.loss = 0
-	w.setDown(false)
+	w.comeUp()
 	w.skew = 0
 	w.arrive()
 	for slot := range w.slots {
@@ -80,8 +80,12 @@ func (w *world) operate(c sale.Change) {
 // round has every part of every instance look once.
 func (w *world) round() {
 	ctx := straight()
+	w.rounds++
 	for _, i := range w.slots {
 		_ = i.worker.Step(ctx)
+		if w.rounds%4 == 0 {
+			_ = i.courier.Measure(ctx)
+		}
 		i.courier.Step(ctx)
 		i.keeper.Look(ctx)
 		i.sweeper.Sweep(ctx, time.Now())
@@ -255,7 +259,7 @@ func (w *world) sellOut() {
 // then strangers.
 func (w *world) buyer(number int) (user string, old bool) {
 	if number < w.plan.users {
-		name := w.userName(number)
+		name := userName(number)
 		u := w.books.user(name)
 		counted := u.live
 		if w.sale.LimitRule == sale.LimitEverPaid {

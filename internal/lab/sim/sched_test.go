@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/stock/stocktest"
@@ -73,6 +74,13 @@ func (w *world) ready() []*call {
 		if w.may(c) {
 			out = append(out, c)
 		}
+	}
+	if w.trace.keep {
+		names := make([]string, len(out))
+		for i, c := range out {
+			names[i] = c.key
+		}
+		w.trace.lines = append(w.trace.lines, "    on the way: "+strings.Join(names, ", "))
 	}
 	return out
 }
@@ -162,24 +170,25 @@ func (w *world) wreck() {
 	case "forget":
 		w.mem.Forget(w.lane)
 	case "down":
-		w.setDown(true)
+		w.goDown()
 	}
 }
 
-func (w *world) setDown(down bool) {
-	w.down = down
-	if down {
-		w.mem.Down()
-	} else {
-		w.mem.Up()
-	}
+func (w *world) goDown() {
+	w.down = true
+	w.mem.Down()
+}
+
+func (w *world) comeUp() {
+	w.down = false
+	w.mem.Up()
 }
 
 // mend brings back what is away.
 func (w *world) mend() {
 	if w.down && w.rng.IntN(2) == 0 {
 		w.trace.add("counter up")
-		w.setDown(false)
+		w.comeUp()
 		return
 	}
 	for slot := range w.slots {

@@ -2,7 +2,8 @@ package sim
 
 import (
 	"flag"
-	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,9 +11,10 @@ import (
 )
 
 var (
-	seedFlag = flag.Uint64("seed", 1, "the seed that TestSeed runs")
-	runsFlag = flag.Int("runs", 100_000, "how many lives TestInterleavings leads")
-	fromFlag = flag.Uint64("from", 1, "the first seed of TestInterleavings")
+	seedFlag  = flag.Uint64("seed", 1, "the seed that TestSeed runs")
+	runsFlag  = flag.Uint64("runs", 100_000, "how many lives TestInterleavings leads")
+	againFlag = flag.Uint64("again", 500, "how many lives TestSeedsRepeat leads twice")
+	fromFlag  = flag.Uint64("from", 1, "the first seed of TestInterleavings")
 )
 
 // TestSeed runs one seed and shows what happened.
@@ -30,15 +32,42 @@ func TestInterleavings(t *testing.T) {
 	t.Parallel()
 	const parts = 16
 	for part := range uint64(parts) {
-		t.Run(fmt.Sprint(part), func(t *testing.T) {
+		t.Run(strconv.FormatUint(part, 10), func(t *testing.T) {
 			t.Parallel()
-			for seed := *fromFlag + part; seed < *fromFlag+uint64(*runsFlag); seed += parts {
+			for seed := *fromFlag + part; seed < *fromFlag+*runsFlag; seed += parts {
 				if r := run(t, seed, mutant{}, false); r.failure != "" {
 					explain(t, seed, mutant{}, r.failure)
 				}
 			}
 		})
 	}
+}
+
+// TestSeedsRepeat runs seeds twice: everything that happens depends on the seed.
+func TestSeedsRepeat(t *testing.T) {
+	t.Parallel()
+	for seed := *fromFlag; seed < *fromFlag+*againFlag; seed++ {
+		first, again := run(t, seed, mutant{}, false), run(t, seed, mutant{}, false)
+		if first.hash != again.hash {
+			differ(t, seed)
+		}
+	}
+}
+
+// differ shows where two runs of a seed part.
+func differ(t *testing.T, seed uint64) {
+	t.Helper()
+	decisions := func() []string {
+		return slices.DeleteFunc(run(t, seed, mutant{}, true).lines, func(line string) bool { return strings.HasPrefix(line, remarkMark) })
+	}
+	one := decisions()
+	for range 200 {
+		other := decisions()
+		for i := range min(len(one), len(other)) {
+			require.Equal(t, one[i], other[i], "seed %d, line %d, after\n%s", seed, i, strings.Join(one[max(0, i-30):i], "\n"))
+		}
+	}
+	require.Fail(t, "a seed did not repeat itself", "seed %d", seed)
 }
 
 // explain runs a seed again, for the reader.

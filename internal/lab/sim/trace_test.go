@@ -23,7 +23,7 @@ func (t *trace) add(parts ...string) {
 		t.buffer = append(t.buffer, p...)
 	}
 	t.buffer = append(t.buffer, '\n')
-	t.sum.Write(t.buffer)
+	_, _ = t.sum.Write(t.buffer)
 	if t.keep {
 		t.lines = append(t.lines, strings.Join(parts, ""))
 	}
@@ -33,6 +33,9 @@ func (t *trace) add(parts ...string) {
 func (t *trace) remark(text func() string) {
 	if t.keep {
 		line := text()
-		t.lines = append(t.lines, "      "+line[:min(len(line), 400)])
+		t.lines = append(t.lines, remarkMark+line[:min(len(line), 400)])
 	}
 }
+
+// remarkMark begins the lines of remarks.
+const remarkMark = "        "

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
@@ -111,6 +114,9 @@ type port struct {
 // piece: its calls do not wait.
 type expressKey struct{}
 
+// actionKey is where a context says for which action its calls are sent.
+type actionKey struct{}
+
 func express(ctx context.Context) bool { return ctx.Value(expressKey{}) != nil }
 
 // sent describes a call to through.
@@ -127,23 +133,53 @@ func through[T any](ctx context.Context, p port, s sent, do func(context.Context
 	}
 	var none, out T
 	var err error
-	c := &call{from: p.of, role: p.role, name: s.name, kind: s.kind, key: p.of.name + p.role + "." + s.name + s.args, answer: make(chan fate, 1)}
-	c.perform = func() { out, err = do(context.Background()) }
-	c.show = func() string { return fmt.Sprintf("%+v, %v", out, err) }
+	mark, _ := ctx.Value(actionKey{}).(string)
+	if p.role == ".e" && forAll(s.name) {
+		mark = ""
+	}
+	c := &call{from: p.of, role: p.role, name: s.name, kind: s.kind, key: p.of.name + p.role + "." + s.name + s.args + mark, answer: make(chan fate, 1)}
+	c.perform = func() { out, err = do(context.Background()) } //nolint:contextcheck // a call on its way outlives its sender
+	c.show = func() string { return shown(out, err) }
 	w := &p.of.world.wire
 	if !w.add(c) {
 		return none, errDead
 	}
+	patience := time.NewTimer(c.patience())
+	defer patience.Stop()
 	select {
 	case f := <-c.answer:
 		if f == arrives {
 			return out, err
 		}
 		return none, s.kind.trouble()
+	case <-patience.C:
+		w.leave(c)
+		return none, s.kind.trouble()
 	case <-ctx.Done():
 		w.leave(c)
 		return none, s.kind.ended(ctx)
 	}
+}
+
+// forAll reports whether an engine makes such calls for all who wait at once,
+// whoever of them came first.
+func forAll(name string) bool { return name == "Now" || name == "Sale" || name == "ListSales" }
+
+// patience is how long a connection waits for an answer: less than its user does,
+// and for no two calls the same time. Timers that end together wake their waiters
+// in any order, and the run could not be repeated.
+func (c *call) patience() time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(c.key))
+	return 600*time.Millisecond + time.Duration(h.Sum32()%100_000_000)
+}
+
+// shown is a result for the reader. What differs from run to run is left out.
+func shown(out any, err error) string {
+	if _, reader := out.(ledger.Reader); reader {
+		out = "a reader"
+	}
+	return fmt.Sprintf("%+v, %v", out, err)
 }
 
 // leave takes in that nobody waits for the answer to c any more.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/doorbuster/doorbuster/internal/handover"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/ledger/ledgertest"
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -36,9 +38,11 @@ type world struct {
 	slots   [2]*instance
 
 	tick    int
+	rounds  int // of the time after the faults
 	running int
 	mu      sync.Mutex
 	done    []*action
+	builds  []handover.Why // by keepers, since they were looked at
 	current []*action      // under way
 	told    []sale.OrderID // the keys of stories, in order
 	actions int            // started
@@ -48,7 +52,6 @@ type world struct {
 	down    bool          // the counter does not answer
 	skew    time.Duration // of the counter's clock
 	saved   *stocktest.Snapshot
-	savedAt int
 	crashes int
 	faults  int
 
@@ -87,12 +90,13 @@ func newWorld(seed uint64, m mutant, keep bool) *world {
 	}
 	w.wire.heard = make(map[*instance][]func(stock.Message))
 	w.store = &store{MemStore: ledgertest.NewMemStore()}
-	for i := range w.store.key {
-		w.store.key[i] = byte(w.rng.Uint32())
+	for i := 0; i < len(w.store.key); i += 8 {
+		binary.BigEndian.PutUint64(w.store.key[i:], w.rng.Uint64())
 	}
 	w.mem = stocktest.NewMem(func() time.Time { return w.store.now().Add(w.skew) })
 	w.counter = w.mutate.counter(w, w.mem)
 	w.plan = newPlan(w.rng)
+	w.mutate.plan(&w.plan)
 	w.publish()
 	w.lane = stock.Lane{Sale: w.sale.Number}
 	w.start(0)
@@ -169,6 +173,9 @@ func (w *world) grant(c *call, f fate) {
 	w.trace.add(c.key, " ", f.String())
 	if f != dropped {
 		c.perform()
+		if c.kind == toWrite {
+			w.settle() // whom the commit has woken goes before whom the answer wakes
+		}
 		w.trace.remark(c.show)
 	}
 	if f != arrives || c.left {
