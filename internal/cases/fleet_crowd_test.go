@@ -109,7 +109,7 @@ type throng struct {
 }
 
 // goHome bounds what shoppers do after the end of a crowd, and before.
-const goHome = 90 * time.Second
+const goHome = 60 * time.Second
 
 // throng lets hands of shoppers loose on a sale, one shopper after the other each.
 // One of ten pays, some cancel or click again, the others let their holds expire,

@@ -24,7 +24,7 @@ func TestFleetInstancesKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, testenv.FleetOptions{Args: quick()})
 	f.open(drop, 120, 1, 2)
-	th := f.throng(drop, 24)
+	th := f.throng(drop, 16)
 	random := rand.New(rand.NewPCG(3, 3))
 	for kill := range 6 {
 		th.served(10 + random.Int64N(100))
@@ -45,7 +45,7 @@ func TestFleetRollingRestartUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, testenv.FleetOptions{})
 	f.open(drop, 120, 1, 2)
-	th := f.throng(drop, 24)
+	th := f.throng(drop, 16)
 	for _, g := range f.gates {
 		th.served(40)
 		require.Zero(t, g.Stop(), "an orderly stop under load")
@@ -69,17 +69,16 @@ func TestFleetWorkerWakesUpAfterItsSlipsWereTakenOver(t *testing.T) {
 	})
 	sleeper := f.Servers[2]
 	s := f.open(drop, 120, 1, 2)
-	th := f.throng(drop, 24)
-	for range 2 {
-		th.took(5)
-		<-slow.Hold(testenv.Requests) // it can claim, and not judge
-		until(t, "the worker has slips that it cannot judge", func() bool { return f.claimed(s, sleeper) > 0 })
-		require.NoError(t, sleeper.Signal(syscall.SIGSTOP))
-		until(t, "others have taken its slips over", func() bool { return f.claimed(s, sleeper) == 0 })
-		th.took(5)
-		require.NoError(t, sleeper.Signal(syscall.SIGCONT))
-		slow.Pass()
-	}
+	th := f.throng(drop, 16)
+	th.took(5)
+	<-slow.Hold(testenv.Requests) // it can claim, and not judge
+	until(t, "the worker has slips that it cannot judge", func() bool { return f.claimed(s, sleeper) > 0 })
+	require.NoError(t, sleeper.Signal(syscall.SIGSTOP))
+	until(t, "others have taken its slips over", func() bool { return f.claimed(s, sleeper) == 0 })
+	th.took(5)
+	require.NoError(t, sleeper.Signal(syscall.SIGCONT))
+	slow.Pass()
+	th.took(5)
 	th.prove()
 }
 

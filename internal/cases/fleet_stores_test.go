@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts so
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,7 @@ func TestFleetRepliesOfRedisGetLost(t *testing.T) {
 		Redis: redis, Args: quick(), Servers: []testenv.FleetServer{{RedisBy: line}, {RedisBy: line}, {RedisBy: line}},
 	})
 	f.open(drop, 120, 1, 2)
-	th := f.throng(drop, 24)
+	th := f.throng(drop, 16)
 	const claim, anything = "XREADGROUP", ""
 	for _, match := range []string{script(t, "take"), script(t, "acts"), script(t, "done"), claim, anything} {
 		for range 4 {
@@ -47,7 +48,7 @@ func TestFleetRepliesOfPostgresGetLost(t *testing.T) {
 		Postgres: pg, Args: quick(), Servers: []testenv.FleetServer{{LedgerBy: line}, {LedgerBy: line}, {LedgerBy: line}},
 	})
 	f.open(drop, 120, 1, 2)
-	th := f.throng(drop, 24)
+	th := f.throng(drop, 16)
 	const anything = ""
 	for _, state := range []sale.OrderState{sale.Reserved, sale.Cancelled, sale.Expired, sale.Paid} {
 		for range 3 {
@@ -89,13 +90,32 @@ func TestFleetRedisKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, testenv.FleetOptions{Args: quick()})
 	f.open(drop, 120, 1, 2)
-	th := f.throng(drop, 24)
+	th := f.throng(drop, 16)
 	for range 3 {
 		th.took(8)
 		f.Redis.Kill()
 		f.Redis.Start()
 	}
 	th.took(1)
+	th.prove()
+}
+
+// The accident: Redis comes back with nothing, and so does the shop: it sells what
+// is sold already, or nothing any more.
+// The right outcome: the lane is built again from the ledger, and who was queued
+// is judged by his receipt.
+func TestFleetRedisLosesEverything(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, testenv.FleetOptions{Args: quick()})
+	f.open(drop, 120, 1, 2)
+	th := f.throng(drop, 16)
+	for range 2 {
+		th.took(8)
+		f.Redis.Kill()
+		require.NoError(t, os.RemoveAll(filepath.Join(f.Redis.Dir, "appendonlydir")))
+		f.Redis.Start()
+		th.took(1)
+	}
 	th.prove()
 }
 
@@ -106,7 +126,7 @@ func TestFleetPostgresKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, testenv.FleetOptions{Postgres: testenv.OwnPostgres(t), Args: quick()})
 	f.open(drop, 120, 1, 2)
-	th := f.throng(drop, 24)
+	th := f.throng(drop, 16)
 	for range 3 {
 		th.took(8)
 		f.Postgres.Kill()
