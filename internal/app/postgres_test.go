@@ -1,7 +1,6 @@
 package app
 
 import (
-	"io"
 	"log/slog"
 	"testing"
 
@@ -16,7 +15,7 @@ import (
 // On PostgreSQL a URL is opened like a file, but several may own it.
 func TestLedgerOnPostgres(t *testing.T) {
 	t.Parallel()
-	url, log := testenv.Postgres(t).URL, slog.New(slog.NewTextHandler(io.Discard, nil))
+	url, log := testenv.Postgres(t).URL, slog.New(slog.DiscardHandler)
 	open := func(access Access) *Book {
 		b, err := OpenLedger(t.Context(), url, access, log)
 		require.NoError(t, err)
