@@ -59,11 +59,17 @@ func (k *Keeper) start(ctx context.Context, s *sale.Sale) (ledger.Build, error) 
 
 // work returns the work of a build, on the lanes that the sale has or new ones.
 func (k *Keeper) work(b ledger.Build) *work {
-	s := b.Sale
-	if len(s.Salts) == 0 {
-		s.Salts = make([]uint32, k.opts.Lanes)
+	lanes := k.lanesOf(&b.Sale)
+	return &work{k: k, build: b, lanes: lanes, least: make([]uint64, len(lanes))}
+}
+
+// lanesOf returns the lanes of a sale, or those that a build of it begins with.
+func (k *Keeper) lanesOf(s *sale.Sale) []stock.Lane {
+	if len(s.Salts) > 0 {
+		return stock.LanesOf(s)
 	}
-	return &work{k: k, build: b, lanes: stock.LanesOf(&s), least: make([]uint64, len(s.Salts))}
+	first := sale.Sale{Number: s.Number, Salts: make([]uint32, k.opts.Lanes)}
+	return stock.LanesOf(&first)
 }
 
 // work is one build under way.

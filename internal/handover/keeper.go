@@ -79,7 +79,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	frozen  map[stock.Lane]since  // lanes found frozen by a token that is not in force
-	cleared map[sale.Number]int64 // sales whose lanes are known to be gone, by epoch
+	cleared map[sale.Number]int64 // sales whose lanes are known to be gone, by build token
 	stale   map[sale.Number]int64 // sales with a lane that has forgotten something, by epoch
 }
 
@@ -241,18 +241,18 @@ func (k *Keeper) due(ctx context.Context, s *sale.Sale, now time.Time) (Why, err
 }
 
 // leftBehind returns WhyOver where a sale that is on the direct path for good
-// still has lanes.
+// still has lanes, be it those of a build that was never finished.
 func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why, error) { //nolint:revive // what due has found out
-	if wanted || len(s.Salts) == 0 {
+	if wanted || s.BuildToken == 0 {
 		return "", nil
 	}
 	k.mu.Lock()
-	known := k.cleared[s.Number] == s.Epoch
+	known := k.cleared[s.Number] == s.BuildToken
 	k.mu.Unlock()
 	if known {
 		return "", nil
 	}
-	for _, l := range stock.LanesOf(s) {
+	for _, l := range k.lanesOf(s) {
 		at, err := k.read(ctx, l)
 		if err != nil {
 			return "", err
@@ -263,7 +263,7 @@ func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.cleared[s.Number] = s.Epoch
+	k.cleared[s.Number] = s.BuildToken
 	return "", nil
 }
 
