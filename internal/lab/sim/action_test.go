@@ -113,10 +113,12 @@ func (w *world) start1(verb string, i *instance) {
 			_, err := i.keeper.Route(ctx, slug, 0, to)
 			return err
 		})
-	case "restock", "pause":
+	case "restock", "pause", "close":
 		w.change(i, verb)
 	case "leave":
 		w.hangUp()
+	case "letters":
+		w.part(i, verb, i.openLetters)
 	default:
 		w.visit(i, verb)
 	}
@@ -270,13 +272,26 @@ func (w *world) change(i *instance, verb string) {
 	c := sale.Change{Action: sale.ActionRestock}
 	if verb == "restock" {
 		c.Restock = sale.Restock{SKU: w.sale.Items[w.rng.IntN(len(w.sale.Items))].SKU, Add: int64(1 - 2*w.rng.IntN(2))}
-	} else if c.Action = sale.ActionPause; w.books.sale.State == sale.Paused {
+	} else if c.Action = sale.ActionPause; verb == "close" {
+		c.Action = sale.ActionClose
+	} else if w.books.sale.State == sale.Paused {
 		c.Action = sale.ActionResume
 	}
 	w.begin(&action{verb: string(c.Action), at: i}, func(ctx context.Context) answer {
 		_, err := i.engine.ChangeSale(ctx, slug, 0, c)
 		return answer{err: err}
 	})
+}
+
+// openLetters has an operator replay every dead letter that is open.
+func (i *instance) openLetters(ctx context.Context) error {
+	all, err := i.desk.ListLetters(ctx, ledger.LetterFilter{State: ledger.LetterOpen})
+	for k := range all {
+		if _, err = i.letters.Replay(ctx, all[k].ID); err != nil {
+			break
+		}
+	}
+	return err
 }
 
 // hangUp has a caller leave.

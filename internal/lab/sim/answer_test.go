@@ -2,12 +2,14 @@ package sim
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/handover"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
 // memoryLife is how long an instance may send buyers away without asking.
@@ -94,6 +96,9 @@ func (w *world) told1(a *action, s *story) {
 		return
 	}
 	truth, held := w.books.orders[o.ID]
+	if !held && o.State == sale.Rejected && w.parked(o.ID) {
+		return // until an operator decides otherwise
+	}
 	switch {
 	case o.State != sale.Queued && (!held || !reaches(o.State, truth.State)):
 		w.fail("P5: %s is told %s by %s; the ledger says %q", a.user, o.State, a.verb, truth.State)
@@ -151,9 +156,15 @@ func (w *world) watch(c *ledger.Changes) {
 	w.trace.remark(func() string {
 		return "sale " + string(c.Revised.State) + " v" + n(c.Revised.Version) + " " + string(c.Revised.Path) + " e" + n(c.Revised.Epoch) + " t" + n(c.Revised.BuildToken)
 	})
-	if w.books.sale.Path == sale.PathFast && c.Revised.Path == sale.PathDirect && w.troubled && w.queued() > 0 {
-		w.rough = true // the tray could not be drained
+	if w.books.sale.Path == sale.PathFast && c.Revised.Path == sale.PathDirect && w.troubled && !w.drained() {
+		w.rough = true // a counter that does not answer is left as it is
 	}
+}
+
+// drained reports whether nobody can be queued in the lane any more.
+func (w *world) drained() bool {
+	at, err := w.mem.Read(context.Background(), w.lane)
+	return err == nil && at.State != stock.Open && w.queued() == 0
 }
 
 // queued returns the entries in the tray.

@@ -29,6 +29,8 @@ type instance struct {
 	worker  *settle.Worker
 	courier *settle.Courier
 	sweeper *settle.Sweeper
+	letters *settle.DeadLetters
+	desk    ledger.Ledger // where an operator looks for letters
 
 	busy        map[string]bool // parts that do one thing at a time
 	buys        int             // under way
@@ -46,7 +48,6 @@ func (w *world) start(slot int) {
 	book := w.mutate.ledger(ledger.New(w.store))
 	counter := func(role string) stock.Counter { return &counterPort{w.counter, port{i, role}} }
 	books := func(role string) ledger.Ledger { return &ledgerPort{book, port{i, role}} }
-	i.engine = engine.New(books(".e"), counter(".e"), engine.Options{CallTimeout: callTimeout, Clock: time.Now})
 	lanes := settle.LaneOptions{Consumer: i.name, Clock: time.Now, CallTimeout: callTimeout}
 	judge := settle.NewJudge(books(".j"), counter(".j"), lanes)
 	i.worker = judge.Worker(w.lane, &w.sale)
@@ -55,7 +56,12 @@ func (w *world) start(slot int) {
 	i.keeper = handover.New(books(".k"), counter(".k"), handover.Options{
 		CallTimeout: callTimeout, Clock: time.Now, Drain: drains.Drain, MaxQueued: 1000, Observer: &overseer{w},
 	})
+	i.engine = engine.New(books(".e"), counter(".e"), engine.Options{
+		CallTimeout: callTimeout, Clock: time.Now, Trouble: i.keeper.Trouble, Stale: i.keeper.Stale,
+	})
 	i.sweeper = settle.New(books(".s"), settle.Options{CallTimeout: callTimeout})
+	i.desk = books(".o")
+	i.letters = settle.NewDeadLetters(i.desk)
 	w.slots[slot] = i
 }
 

@@ -174,6 +174,18 @@ func (p *ledgerPort) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sal
 	return after, err
 }
 
+func (p *ledgerPort) ListLetters(ctx context.Context, f ledger.LetterFilter) ([]ledger.Letter, error) {
+	return through(ctx, p.port, p.read("ListLetters"), func(ctx context.Context) ([]ledger.Letter, error) { return p.Ledger.ListLetters(ctx, f) })
+}
+
+func (p *ledgerPort) Letter(ctx context.Context, id ledger.LetterID) (ledger.Letter, error) {
+	return through(ctx, p.port, p.read("Letter"), func(ctx context.Context) (ledger.Letter, error) { return p.Ledger.Letter(ctx, id) })
+}
+
+func (p *ledgerPort) CloseLetter(ctx context.Context, id ledger.LetterID, s ledger.LetterState) (ledger.Letter, error) {
+	return through(ctx, p.port, p.write("CloseLetter "+string(s)), func(ctx context.Context) (ledger.Letter, error) { return p.Ledger.CloseLetter(ctx, id, s) })
+}
+
 func (p *ledgerPort) Park(ctx context.Context, number sale.Number, letters []ledger.Letter) error {
 	return act(ctx, p.port, p.write("Park"), func(ctx context.Context) error { return p.Ledger.Park(ctx, number, letters) })
 }

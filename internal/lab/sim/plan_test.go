@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -51,7 +52,7 @@ func newPlan(rng *rand.Rand) plan {
 	for i := range pick(1, 1, 2) {
 		s.Items = append(s.Items, sale.Item{SKU: "item" + n(int64(i)), Title: "Item", Stock: int64(pick(1, 1, 2, 3)), Price: price})
 	}
-	for _, kind := range []string{"stale", "wipe", "forget", "down"} {
+	for _, kind := range []string{"stale", "wipe", "forget", "down", "clock", "refuse"} {
 		if rng.IntN(2) == 0 {
 			p.kinds = append(p.kinds, kind)
 		}
@@ -62,6 +63,15 @@ func newPlan(rng *rand.Rand) plan {
 	}
 	if rng.IntN(3) == 0 {
 		p.mix = append(p.mix, verb{"route", 2})
+	}
+	if rng.IntN(10) == 0 {
+		p.mix = append(p.mix, verb{"close", 1})
+	}
+	if rng.IntN(10) == 0 {
+		p.length = 8 * time.Second
+	}
+	if slices.Contains(p.kinds, "refuse") {
+		p.mix = append(p.mix, verb{"letters", 3})
 	}
 	return p
 }

@@ -29,6 +29,9 @@ func (w *world) rest() {
 	w.plan.loss = 0
 	w.comeUp()
 	w.skew = 0
+	if w.rng.IntN(2) == 0 {
+		w.store.refuses = ""
+	}
 	w.arrive()
 	for slot := range w.slots {
 		if w.slots[slot] == nil {
@@ -42,7 +45,12 @@ func (w *world) rest() {
 	w.even()
 	w.present()
 	w.even()
-	w.sellOut()
+	if w.wanted() {
+		w.sellOut()
+	}
+	if w.rng.IntN(3) == 0 {
+		w.again()
+	}
 	w.recount()
 }
 
@@ -123,13 +131,13 @@ func (w *world) uneven() string {
 	if n := w.queued(); n > 0 {
 		return fmt.Sprintf("%d entries in the tray", n)
 	}
-	if s.Path == sale.PathDirect {
-		if s.Preferred == sale.PathFast {
-			return "the sale is not on the fast path"
-		}
-		return ""
-	}
 	switch {
+	case s.Path == sale.PathDirect && s.Preferred == sale.PathFast && w.wanted():
+		return "the sale is not on the fast path"
+	case s.Path == sale.PathDirect && at.State != stock.Cold:
+		return "the lane is still there"
+	case s.Path == sale.PathDirect:
+		return ""
 	case at.State != stock.Open || at.Epoch != s.Epoch:
 		return fmt.Sprintf("the lane is %s in epoch %d, the sale in %d", at.State, at.Epoch, s.Epoch)
 	case at.Version != s.Version:
@@ -184,14 +192,14 @@ func (w *world) records() string {
 func (w *world) present() {
 	for _, id := range w.told {
 		s := w.stories[id]
-		if _, held := w.books.orders[id]; held || s.taken == 0 || w.failure != "" {
+		if _, held := w.books.orders[id]; held || s.taken == 0 || w.failure != "" || w.parked(id) {
 			continue
 		}
 		if !w.rough {
 			w.fail("P5: what %s was told to be taken never became an order", s.user)
 			return
 		}
-		if s.receipt == "" {
+		if s.receipt == "" || s.user == w.store.refuses {
 			continue
 		}
 		i := w.slots[len(s.user)%2]
@@ -208,6 +216,53 @@ func (w *world) present() {
 	}
 }
 
+// wanted reports whether the sale still sells.
+func (w *world) wanted() bool {
+	return w.books.sale.State != sale.Closed && w.store.now().Before(w.books.sale.EndsAt)
+}
+
+// again has buyers repeat what they got orders for: each gets the same again,
+// whatever has become of the sale.
+func (w *world) again() {
+	for _, id := range w.told {
+		o, held := w.books.orders[id]
+		s := w.stories[id]
+		if !held || w.failure != "" || w.rough && !o.State.Live() {
+			continue // what a lane has forgotten, it learns again of orders that live
+		}
+		r := w.ask(w.rng.IntN(2), engine.Request{Sale: slug, User: s.user, Key: s.key, SKU: o.SKU, Quantity: o.Quantity})
+		for try := 0; try < sellTicks && r.err != nil; try++ {
+			w.pass(tickTime)
+			w.round()
+			r = w.ask(try%2, engine.Request{Sale: slug, User: s.user, Key: s.key, SKU: o.SKU, Quantity: o.Quantity})
+		}
+		if now := w.books.orders[id]; w.failure == "" && (r.verdict != sale.Replayed || r.order.State != now.State) {
+			w.fail("P4: %s repeats what is %s and is told %s %s %v", s.user, now.State, r.verdict, r.order.State, r.err)
+		}
+	}
+}
+
+// ask has one buyer ask, and waits for the answer.
+func (w *world) ask(slot int, r engine.Request) answer {
+	i := w.slots[slot]
+	item, _ := w.sale.Item(r.SKU)
+	a := &action{verb: "buy", at: i, id: w.sale.OrderID(r.User, r.Key), user: r.User, item: item, quantity: r.Quantity}
+	i.buys++
+	w.begin(a, func(ctx context.Context) answer {
+		d, err := i.engine.Buy(ctx, r)
+		return answer{verdict: d.Verdict, order: d.Order, found: d.Verdict == sale.Taken || d.Verdict == sale.Replayed, receipt: d.Receipt, err: err}
+	})
+	w.settle()
+	w.arrive()
+	return a.answer
+}
+
+// parked reports whether a slip is a dead letter, whose order is told to be rejected.
+func (w *world) parked(id sale.OrderID) bool {
+	o, err := ledger.New(w.store).Order(context.Background(), id)
+	return err == nil && o.State == sale.Rejected
+}
+
 // sellOut has buyers come until nothing is left. All must be sold, none twice, and
 // nobody may be sent away for longer than two seconds while a unit is free.
 func (w *world) sellOut() {
@@ -217,7 +272,7 @@ func (w *world) sellOut() {
 			i, _ := w.sale.Item(it.SKU)
 			return w.books.free(i) > 0
 		})
-		if item < 0 {
+		if item < 0 || !w.wanted() {
 			break
 		}
 		if buyer > 40 {
@@ -227,7 +282,7 @@ func (w *world) sellOut() {
 		user, old := w.buyer(buyer)
 		r := w.shop(buyer, user, item)
 		switch {
-		case w.failure != "":
+		case w.failure != "" || !w.wanted():
 			return
 		case r.err == nil && r.verdict == sale.Taken:
 			refused = 0
@@ -273,19 +328,9 @@ func (w *world) buyer(number int) (user string, old bool) {
 }
 
 func (w *world) shop(number int, user string, item int) answer {
-	i := w.slots[number%2]
 	key := "last" + n(int64(number))
-	id := w.sale.OrderID(user, key)
-	a := &action{verb: "buy", at: i, id: id, user: user, item: item, quantity: 1}
-	w.stories[id] = &story{user: user, key: key, item: item}
-	i.buys++
-	w.begin(a, func(ctx context.Context) answer {
-		d, err := i.engine.Buy(ctx, engine.Request{Sale: slug, User: user, Key: key, SKU: w.sale.Items[item].SKU, Quantity: 1})
-		return answer{verdict: d.Verdict, order: d.Order, found: d.Verdict == sale.Taken || d.Verdict == sale.Replayed, receipt: d.Receipt, err: err}
-	})
-	w.settle()
-	w.arrive()
-	return a.answer
+	w.stories[w.sale.OrderID(user, key)] = &story{user: user, key: key, item: item}
+	return w.ask(number%2, engine.Request{Sale: slug, User: user, Key: key, SKU: w.sale.Items[item].SKU, Quantity: 1})
 }
 
 // recount has the examiner of ledgers go through everything that is stored.

@@ -39,7 +39,7 @@ func (w *world) step() {
 		faults = 1
 	}
 	mends := 0
-	if w.down || w.slots[0] == nil || w.slots[1] == nil {
+	if w.down || w.store.refuses != "" || w.slots[0] == nil || w.slots[1] == nil {
 		mends = 2
 	}
 	slow := w.plan.slow
@@ -155,10 +155,14 @@ func (w *world) die() {
 // wreck does something to the counter.
 func (w *world) wreck() {
 	w.faults++
-	w.rough = true
 	kind := w.plan.kinds[w.rng.IntN(len(w.plan.kinds))]
 	w.trace.add("fault ", kind)
+	w.rough = w.rough || kind != "clock" && kind != "refuse"
 	switch kind {
+	case "clock":
+		w.skew = time.Duration(w.rng.IntN(6001)-3000) * time.Millisecond
+	case "refuse":
+		w.store.refuses = userName(w.rng.IntN(w.plan.users))
 	case "stale":
 		if w.saved != nil {
 			w.mem.Restore(*w.saved)
@@ -197,6 +201,9 @@ func (w *world) mend() {
 			w.trace.add("start ", w.slots[slot].name)
 			return
 		}
+	}
+	if w.rng.IntN(4) == 0 {
+		w.store.refuses = ""
 	}
 }
 

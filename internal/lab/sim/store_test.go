@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -16,6 +17,7 @@ type store struct {
 	*ledgertest.MemStore
 	key       sale.Key
 	committed []*ledger.Changes // since the books were last written
+	refuses   string            // a user whose orders the database refuses
 }
 
 func (s *store) now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
@@ -51,6 +53,11 @@ func (t *transaction) InsertSale(ctx context.Context, r ledger.Record) (sale.Num
 }
 
 func (t *transaction) Write(ctx context.Context, c *ledger.Changes) error {
+	for i := range c.Orders {
+		if c.Orders[i].After.User == t.of.refuses {
+			return fmt.Errorf("%w: orders of %s", ledger.ErrConstraint, t.of.refuses)
+		}
+	}
 	*t.written = append(*t.written, c)
 	return t.Tx.Write(ctx, c)
 }
