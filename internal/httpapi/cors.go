@@ -25,10 +25,10 @@ func newCORS(origins []string) (*cors, error) {
 		origins: make(map[string][]string, len(origins)),
 		vary:    []string{"Origin"},
 		expose: []string{strings.Join([]string{
-			"Etag", "Location", "Retry-After", headerTime, headerReplayed, "Preference-Applied", "Server-Timing", headerRequestID,
+			"Etag", "Location", "Retry-After", headerTime, headerReplayed, headerReceipt, headerOutstanding, "Preference-Applied", "Server-Timing", headerRequestID,
 		}, ", ")},
 		headers: []string{strings.Join([]string{
-			"Authorization", "Content-Type", headerKey, "If-Match", "If-None-Match", "Last-Event-ID", "Prefer", headerRequestID,
+			"Authorization", "Content-Type", headerKey, headerReceipt, "If-Match", "If-None-Match", "Last-Event-ID", "Prefer", headerRequestID,
 		}, ", ")},
 		maxAge: []string{"600"},
 	}

@@ -93,7 +93,9 @@ func TestCORS(t *testing.T) {
 	w.openSale(t, "drop", 5)
 	a := w.call(t, nobody, "GET /v1/sales", "", "Origin", shop)
 	require.Equal(t, shop, a.header.Get("Access-Control-Allow-Origin"))
-	require.Contains(t, a.header.Get("Access-Control-Expose-Headers"), "Doorbuster-Time")
+	for _, name := range []string{"Doorbuster-Time", "Doorbuster-Receipt", "Retry-After"} {
+		require.Contains(t, a.header.Get("Access-Control-Expose-Headers"), name)
+	}
 	require.Empty(t, a.header.Get("Access-Control-Allow-Credentials"))
 	require.Equal(t, "Origin", a.header.Get("Vary"))
 	refused := w.call(t, nobody, "GET /v1/orders", "", "Origin", shop)
@@ -110,7 +112,9 @@ func TestCORS(t *testing.T) {
 	a = w.call(t, nobody, "OPTIONS /v1/sales/drop/orders", "", "Origin", shop, "Access-Control-Request-Method", "POST")
 	require.Equal(t, http.StatusNoContent, a.status)
 	require.Equal(t, "POST", a.header.Get("Access-Control-Allow-Methods"))
-	require.Contains(t, a.header.Get("Access-Control-Allow-Headers"), "Idempotency-Key")
+	for _, name := range []string{"Idempotency-Key", "Doorbuster-Receipt", "Prefer"} {
+		require.Contains(t, a.header.Get("Access-Control-Allow-Headers"), name)
+	}
 	require.Equal(t, "600", a.header.Get("Access-Control-Max-Age"))
 
 	closed := newWorld(t)

@@ -25,6 +25,20 @@ func TestEveryRejectionHasACode(t *testing.T) {
 	}
 }
 
+func TestWhatIsJudgedMeanwhileIsListedOnce(t *testing.T) {
+	t.Parallel()
+	order := func(n byte, s sale.OrderState) sale.Order { return sale.Order{ID: sale.OrderID{n}, State: s} }
+	queued, judged := split([]sale.Order{order(3, sale.Queued), order(2, sale.Queued), order(2, sale.Reserved), order(1, sale.Paid)})
+	require.Equal(t, []sale.Order{order(3, sale.Queued)}, queued)
+	require.Equal(t, []sale.Order{order(2, sale.Reserved), order(1, sale.Paid)}, judged)
+	queued, judged = split([]sale.Order{order(3, sale.Queued)})
+	require.Len(t, queued, 1)
+	require.Empty(t, judged)
+	queued, judged = split(nil)
+	require.Empty(t, queued)
+	require.Empty(t, judged)
+}
+
 func FuzzReceiptHeader(f *testing.F) {
 	f.Add("r1.AAAA", "")
 	f.Add("", "r1.AAAA")
