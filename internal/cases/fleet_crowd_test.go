@@ -18,6 +18,7 @@ import (
 // another where he hears nothing; and what he was told.
 type shopper struct {
 	user    string
+	receipt string           // of his order, while it is queued
 	order   client.Order     // as he was last told
 	refused client.CodeError // why he has none
 	states  []string         // what he was told of his order, in turn
@@ -43,19 +44,30 @@ func (s *shopper) told(o client.Order) {
 	s.states = append(s.states, o.State)
 }
 
+// hear is how long a shopper lets a gate wait for the judge.
+const hear = 2 * time.Second
+
 // click buys one unit: until there is an order that is judged, or a refusal. To
 // click again is the same click, and shows the same order.
 func (s *shopper) click(ctx context.Context, f *fleet, slug string) {
 	token := f.token(s.user)
 	bought, err := persist(ctx, f, token, func(c *client.Client) (client.Bought, error) {
-		return c.Buy(ctx, slug, "the-click", client.Attempt{Quantity: 1})
+		o := client.BuyOptions{Key: "the-click", Wait: hear, Receipt: s.receipt}
+		return c.BuyWith(ctx, slug, o, client.Attempt{Quantity: 1})
 	})
+	s.receipt = bought.Receipt
 	for err == nil {
 		s.told(bought.Order)
 		if s.order.State != "queued" {
 			return
 		}
-		bought.Order, err = persist(ctx, f, token, func(c *client.Client) (client.Order, error) { return c.Order(ctx, s.order.ID) })
+		bought.Order, err = persist(ctx, f, token, func(c *client.Client) (client.Order, error) {
+			return c.OrderWith(ctx, s.order.ID, client.OrderOptions{Wait: hear, Receipt: s.receipt})
+		})
+	}
+	if o, judged := client.Rejection(err); judged {
+		s.told(o)
+		return
 	}
 	s.refused = client.CodeOf(err)
 	if len(s.states) > 0 || s.refused != client.ErrSoldOut {

@@ -26,7 +26,7 @@ func TestFleetInstancesKilledAtRandomMoments(t *testing.T) {
 	f.open(drop, 120, 1, 2)
 	th := f.throng(drop, 16)
 	random := rand.New(rand.NewPCG(3, 3))
-	for kill := range 6 {
+	for kill := range 5 {
 		th.served(10 + random.Int64N(100))
 		g := f.gates[random.IntN(len(f.gates))]
 		g.Kill()

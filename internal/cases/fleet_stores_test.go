@@ -29,7 +29,7 @@ func TestFleetRepliesOfRedisGetLost(t *testing.T) {
 	th := f.throng(drop, 16)
 	const claim, anything = "XREADGROUP", ""
 	for _, match := range []string{script(t, "take"), script(t, "acts"), script(t, "done"), claim, anything} {
-		for range 4 {
+		for range 3 {
 			th.served(5)
 			lost(t, line, match)
 		}
@@ -51,7 +51,7 @@ func TestFleetRepliesOfPostgresGetLost(t *testing.T) {
 	th := f.throng(drop, 16)
 	const anything = ""
 	for _, state := range []sale.OrderState{sale.Reserved, sale.Cancelled, sale.Expired, sale.Paid} {
-		for range 3 {
+		for range 2 {
 			th.served(5)
 			lost(t, line, string(ledger.OrderKind(state))) // the answer to a commit
 			lost(t, line, anything)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os/exec"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,8 +28,8 @@ type fleet struct {
 // gate is the API of one server. While the server is away, callers are refused.
 type gate struct {
 	*testenv.Server
-	browser *http.Client
-	reach   atomic.Pointer[client.Client]
+	wire  *http.Client
+	reach atomic.Pointer[client.Client]
 }
 
 func newFleet(t *testing.T, o testenv.FleetOptions) *fleet {
@@ -38,10 +37,10 @@ func newFleet(t *testing.T, o testenv.FleetOptions) *fleet {
 	f := &fleet{Fleet: testenv.ServeFleet(t, o), t: t}
 	transport := &http.Transport{MaxIdleConnsPerHost: 256}
 	t.Cleanup(transport.CloseIdleConnections)
-	page := &http.Client{Transport: &browser{RoundTripper: transport, receipts: make(map[string]string)}}
+	wire := &http.Client{Transport: transport}
 	for _, s := range f.Servers {
 		if s.URL != "" {
-			g := &gate{Server: s, browser: page}
+			g := &gate{Server: s, wire: wire}
 			g.connect(t)
 			f.gates = append(f.gates, g)
 		}
@@ -54,7 +53,7 @@ func newFleet(t *testing.T, o testenv.FleetOptions) *fleet {
 func (g *gate) connect(t *testing.T) {
 	t.Helper()
 	c, err := client.New(client.Options{
-		URL: g.URL, HTTPClient: g.browser, Retry: client.Retry{Tries: 1, TryTimeout: patience},
+		URL: g.URL, HTTPClient: g.wire, Retry: client.Retry{Tries: 1, TryTimeout: patience},
 	})
 	require.NoError(t, err)
 	g.reach.Store(c)
@@ -80,38 +79,6 @@ func (f *fleet) token(user string) string { return f.gates[0].Token(user) }
 
 // office returns the API of one gate with every scope.
 func (f *fleet) office() *client.Client { return f.gates[0].as(f.key) }
-
-// browser is what a buyer's page does beyond plain calls: it prefers to wait for
-// the judge, keeps the receipts of queued orders, and shows them when it asks again.
-type browser struct {
-	http.RoundTripper
-
-	mu       sync.Mutex
-	receipts map[string]string // by the path of the order
-}
-
-const receiptHeader = "Doorbuster-Receipt"
-
-// RoundTrip implements http.RoundTripper.
-func (b *browser) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	if r.Header.Get("Prefer") == "" {
-		r.Header.Set("Prefer", "wait=2")
-	}
-	b.mu.Lock()
-	kept := b.receipts[r.URL.Path]
-	b.mu.Unlock()
-	if kept != "" {
-		r.Header.Set(receiptHeader, kept)
-	}
-	resp, err := b.RoundTripper.RoundTrip(r)
-	if err == nil && resp.Header.Get(receiptHeader) != "" {
-		b.mu.Lock()
-		b.receipts[resp.Header.Get("Location")] = resp.Header.Get(receiptHeader)
-		b.mu.Unlock()
-	}
-	return resp, err
-}
 
 // persist calls one gate after the other until the outcome is known or ctx ends.
 func persist[T any](ctx context.Context, f *fleet, token string, call func(*client.Client) (T, error)) (T, error) {

@@ -1,9 +1,7 @@
 package cases_test
 
 import (
-	"encoding/json"
 	"maps"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -117,14 +115,7 @@ func minted(s client.AdminSale) map[string]string {
 // letters returns the dead letters.
 func (f *fleet) letters() []client.DeadLetter {
 	f.t.Helper()
-	r, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, f.gates[0].URL+"/v1/admin/deadletters?limit=500", http.NoBody)
+	page, err := f.office().DeadLetters(f.t.Context(), client.LetterQuery{Limit: 500})
 	require.NoError(f.t, err)
-	r.Header.Set("Authorization", "Bearer "+f.key)
-	resp, err := f.gates[0].browser.Do(r)
-	require.NoError(f.t, err)
-	defer func() { _ = resp.Body.Close() }()
-	require.Equal(f.t, http.StatusOK, resp.StatusCode)
-	var page client.Page[client.DeadLetter]
-	require.NoError(f.t, json.NewDecoder(resp.Body).Decode(&page))
 	return page.Data
 }
