@@ -48,7 +48,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 
 func TestFlagsOfTheConfigurationAgreeWithIt(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{"data-dir": "/x", "ledger-url": "sqlite:/x/y.db", "redis-url": "redis://h:1", "api-listen": "127.0.0.1:1", "ops-listen": "127.0.0.1:2", "log-level": "warn", "log-format": "json"}
+	values := map[string]string{"roles": "worker,gate", "data-dir": "/x", "ledger-url": "sqlite:/x/y.db", "redis-url": "redis://h:1", "api-listen": "127.0.0.1:1", "ops-listen": "127.0.0.1:2", "log-level": "warn", "log-format": "json"}
 	for _, f := range config.Fields() {
 		if f.Flag == "" {
 			continue
@@ -59,6 +59,9 @@ func TestFlagsOfTheConfigurationAgreeWithIt(t *testing.T) {
 		code, out, errs := invoke(t, nil, "config", "print", "--"+f.Flag, value)
 		require.Equal(t, ExitOK, code, errs)
 		name := f.Key[strings.LastIndex(f.Key, ".")+1:]
+		if strings.Contains(value, ",") { // a list
+			value = "[" + strings.ReplaceAll(value, ",", ", ") + "]"
+		}
 		require.Contains(t, out, name+": "+value+"  # --"+f.Flag+"\n")
 	}
 	require.Empty(t, values)
