@@ -267,8 +267,12 @@ func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why
 	return "", nil
 }
 
-// over returns WhyOver when nothing of a fast sale that has ended waits any more.
+// over returns WhyOver when nothing of a fast sale that has ended waits any more, or
+// its lanes are ill: the ledger tells what is asked now as well.
 func (k *Keeper) over(ctx context.Context, s *sale.Sale) (Why, error) {
+	if why, err := k.ill(ctx, s); err != nil || why != "" {
+		return WhyOver, err
+	}
 	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
 	defer cancel()
 	waiting, err := k.ledger.ListOrders(call, ledger.OrderFilter{Sale: s.Number, State: sale.Reserved, Limit: 1})

@@ -38,12 +38,13 @@ type fragile struct {
 	steps  int            // changes so far
 	before func(step int) // runs before each change
 	dieAt  int            // the change that fails, and all after it; 0: none
+	failAt int            // the one change that fails; 0: none
 }
 
 func (f *fragile) step() error {
 	f.mu.Lock()
 	f.steps++
-	step, before, dead := f.steps, f.before, f.dieAt > 0 && f.steps >= f.dieAt
+	step, before, dead := f.steps, f.before, f.dieAt > 0 && f.steps >= f.dieAt || f.steps == f.failAt
 	f.mu.Unlock()
 	if before != nil {
 		before(step)

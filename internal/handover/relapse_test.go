@@ -1,0 +1,96 @@
+package handover_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
+	"github.com/doorbuster/doorbuster/internal/stock/stocktest"
+)
+
+// The counter's server may go back, at any step of a build, to where it was at any
+// step before. Whatever is put in force in the end has everything that was loaded.
+func TestServerGoesBackDuringABuild(t *testing.T) {
+	t.Parallel()
+	for from, steps := 1, 2; from < steps; from++ {
+		for to := from + 1; to <= steps+1; to++ {
+			w := newWorld(t)
+			w.sale(5)
+			w.store.Advance(time.Hour)
+			_, err := w.reserve("early")
+			require.NoError(t, err)
+			var old stocktest.Snapshot
+			w.counter.before = func(step int) {
+				switch step {
+				case from:
+					old = w.counter.Save()
+				case to:
+					w.counter.Restore(old)
+				}
+			}
+			w.keeper().Look(t.Context())
+			steps = max(steps, w.counter.steps)
+			k := w.keeper()
+			for range 4 {
+				w.store.Advance(ledger.BuildLease)
+				k.Look(t.Context())
+			}
+			w.sound()
+		}
+	}
+}
+
+// The end of a build that fails halfway is tried again, and misses nothing of what
+// happened since the orders were read.
+func TestEndOfABuildIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for failAt := 2; ; failAt++ {
+		w := newWorld(t)
+		w.sale(5)
+		w.store.Advance(time.Hour)
+		_, err := w.reserve("early")
+		require.NoError(t, err)
+		w.counter.before = func(step int) {
+			if step == 2 { // the orders have been read
+				_, err := w.reserve("late")
+				require.NoError(t, err)
+			}
+		}
+		w.counter.failAt = failAt
+		k := w.keeper()
+		for range 3 {
+			k.Look(t.Context())
+			w.store.Advance(ledger.BuildLease)
+		}
+		w.sound()
+		if w.counter.steps < failAt {
+			return
+		}
+	}
+}
+
+// Nobody waits for the lane of a sale that is over: the ledger tells what is asked
+// while the last holds run.
+func TestLaneLostAfterTheEndIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sale(5)
+	w.store.Advance(time.Hour)
+	k := w.keeper()
+	_, err := w.reserve("holder")
+	require.NoError(t, err)
+	k.Look(t.Context())
+	_, err = w.book.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionClose})
+	require.NoError(t, err)
+	k.Look(t.Context())
+	require.Equal(t, sale.PathFast, w.again().Path, "a hold runs")
+	w.counter.Wipe()
+	w.store.Advance(ledger.BuildLease)
+	k.Look(t.Context())
+	require.Equal(t, sale.PathDirect, w.again().Path)
+	require.Equal(t, stock.Cold, w.standing().State)
+}
