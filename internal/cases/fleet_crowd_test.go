@@ -198,7 +198,7 @@ func (f *fleet) prove(slug string, all []*shopper) {
 		return len(waiting.Data) == 0
 	})
 	orders := f.orders(slug)
-	with := 0
+	with, rejected := 0, 0
 	for _, s := range all {
 		require.NoError(f.t, s.trouble)
 		if len(s.states) == 0 {
@@ -208,11 +208,15 @@ func (f *fleet) prove(slug string, all []*shopper) {
 		o, there := orders[s.order.ID]
 		require.True(f.t, there, "%s was told %v of order %s", s.user, s.states, s.order.ID)
 		require.Equal(f.t, s.user, o.User)
+		if o.State == "rejected" {
+			rejected++
+		}
 		if s.want != "" {
 			require.Equal(f.t, s.want, o.State, "what was acknowledged stays so")
 		}
 	}
-	f.t.Logf("%d shoppers, %d with an order, %d orders", len(all), with, len(orders))
+	f.t.Logf("%d shoppers, %d with an order (%d rejected), %d orders", len(all), with, rejected, len(orders))
+	require.Len(f.t, f.letters(), f.parked, "what the house itself has written can be judged")
 	f.sellOut(slug)
 	f.audit(slug)
 	f.empty(slug)

@@ -127,7 +127,7 @@ func TestFleetPostgresKilledAndStartedAgain(t *testing.T) {
 	f := newFleet(t, testenv.FleetOptions{Postgres: testenv.OwnPostgres(t), Args: quick()})
 	f.open(drop, 120, 1, 2)
 	th := f.throng(drop, 16)
-	for range 3 {
+	for range 2 {
 		th.took(8)
 		f.Postgres.Kill()
 		f.Postgres.Start()

@@ -19,10 +19,11 @@ import (
 // sales, each reached on its own port.
 type fleet struct {
 	*testenv.Fleet
-	t     *testing.T
-	gates []*gate // the servers with an API
-	key   string  // an API key with every scope
-	turns atomic.Int64
+	t      *testing.T
+	gates  []*gate // the servers with an API
+	key    string  // an API key with every scope
+	turns  atomic.Int64
+	parked int // dead letters that there should be
 }
 
 // gate is the API of one server. While the server is away, callers are refused.
@@ -86,11 +87,25 @@ func persist[T any](ctx context.Context, f *fleet, token string, call func(*clie
 	defer again.Stop()
 	for {
 		v, err := call(f.anyGate().as(token))
-		if code := client.CodeOf(err); !code.Unsure() && code != client.ErrUnreachable && code != client.ErrBusy || ctx.Err() != nil {
+		if !excused(err) || ctx.Err() != nil {
 			return v, err
 		}
 		<-again.C
 	}
+}
+
+// excused reports whether an error may come of what is done to servers here: the
+// gate is away, or says with 503 that it cannot answer now, and when to come again.
+func excused(err error) bool {
+	var e *client.Error
+	if !asError(err, &e) {
+		return false
+	}
+	code := client.CodeError(e.Code)
+	if e.Status == http.StatusServiceUnavailable {
+		return e.RetryAfter > 0 && (code == client.ErrBusy || code == client.ErrUnavailable)
+	}
+	return code == client.ErrUnreachable || code == client.ErrNoAnswer
 }
 
 // open publishes a sale that is live for an hour and waits until it is on the fast
