@@ -40,11 +40,13 @@ demo: build ## Run a real sale with a real crowd and prove it; ARGS= goes to doo
 setup: ## Install what the tests need and the machine lacks (Debian packages).
 	@scripts/setup.sh
 
+# The simulation leads 100,000 lives; the race detector gets a few of them to see.
 .PHONY: test
 test: setup ## Run every test, with the race detector on our code.
 	@mkdir -p $(BIN)/testenv
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BIN)/testenv/doorbuster ./cmd/doorbuster
 	TESTENV_BINARY=$(CURDIR)/$(BIN)/testenv/doorbuster $(GO) test $(RACE) -timeout 12m $(ARGS) ./...
+	$(GO) test -timeout 12m $(ARGS) ./internal/lab/sim
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style, layers and formatting.
@@ -69,7 +71,7 @@ fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: soak
-soak: ## Repeat the random lives and crash tests for SOAKTIME seconds (600).
+soak: ## A million simulated lives, then random lives and crash tests for SOAKTIME seconds (600).
 	@scripts/soak.sh $(SOAKTIME)
 
 .PHONY: generate

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Runs the random lives, the crash tests and the crowds again and again, with new
-# seeds, for the seconds given (default 600). Ends at the first violation; the
-# seed is in its output.
+# Leads a million simulated lives with new seeds, then runs the random lives, the
+# crash tests and the crowds again and again, with new seeds too, for the seconds
+# given (default 600). Ends at the first violation; the seed is in its output.
 set -euo pipefail
+from=$(date +%s)000000
+echo "a million simulated lives, seeds from $from"
+go test ./internal/lab/sim -run 'Interleavings|SeedsRepeat' -from="$from" -runs=1000000 -again=2000 -timeout=0 -count=1
 end=$((SECONDS + ${1:-600}))
 mkdir -p .bin/testenv
 CGO_ENABLED=0 go build -buildvcs=false -o .bin/testenv/doorbuster ./cmd/doorbuster

@@ -178,7 +178,7 @@ func (w *world) story(user, key string) (sale.OrderID, *story) {
 }
 
 func (w *world) buy(i *instance) {
-	if !w.clear(i) || i.short && i.buys >= 2 {
+	if !w.clear(i) || i.short.Load() && i.buys >= 2 {
 		return
 	}
 	user := userName(w.rng.IntN(w.plan.users))

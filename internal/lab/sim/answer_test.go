@@ -77,7 +77,7 @@ func (w *world) heard(a *action) {
 		return
 	}
 	told := s.told != "" && s.since < a.began
-	if a.at.short && a.start.Sub(s.last) < memoryLife {
+	if a.at.short.Load() && a.start.Sub(s.last) < memoryLife {
 		told = false // memory may refuse for a second whom another instance has served
 	}
 	if a.verb == "buy" && r.err == nil && told && !w.rough && r.verdict != sale.KeyMismatch {

@@ -37,7 +37,9 @@ func (p *counterPort) Take(ctx context.Context, c stock.Call) (stock.Reply, erro
 	}
 	out, err := through(ctx, p.port, sent{toCounter, "Take", string(args)}, func(ctx context.Context) (stock.Reply, error) { return p.Counter.Take(ctx, c) })
 	for _, left := range out.Left {
-		p.of.short = p.of.short || left == 0
+		if left == 0 {
+			p.of.short.Store(true)
+		}
 	}
 	return out, err
 }

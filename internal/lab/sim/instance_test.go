@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/engine"
@@ -35,7 +36,7 @@ type instance struct {
 	busy        map[string]bool // parts that do one thing at a time
 	buys        int             // under way
 	repeats     int             // of them of keys used before
-	short       bool            // it has seen an item sold out
+	short       atomic.Bool     // it has seen an item sold out
 	ledgerFails int             // calls of the engine's to the ledger that failed
 }
 

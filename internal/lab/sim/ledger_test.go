@@ -47,7 +47,9 @@ func (p *ledgerPort) Reserve(ctx context.Context, b ledger.Batch) (ledger.Batche
 	}
 	out, err := through(ctx, p.port, s, func(ctx context.Context) (ledger.Batched, error) { return p.Ledger.Reserve(ctx, b) })
 	for i := range out.Results {
-		p.of.short = p.of.short || out.Results[i].Left == 0
+		if out.Results[i].Left == 0 {
+			p.of.short.Store(true)
+		}
 	}
 	return out, err
 }
@@ -149,7 +151,7 @@ func (p *ledgerPort) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sal
 	w := &p.of.world.wire
 	c := &call{
 		from: p.of, role: p.role, name: "FinishBuild", kind: toOwn, key: p.of.name + p.role + ".FinishBuild t" + n(f.Token), answer: make(chan fate, 1),
-		perform: func() { w.writing = true }, show: func() string { return "begun" },
+		perform: func() { w.writing.Store(true) }, show: func() string { return "begun" },
 	}
 	if !w.add(c) {
 		return sale.Sale{}, errDead
@@ -165,9 +167,7 @@ func (p *ledgerPort) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sal
 		return sale.Sale{}, errLost
 	}
 	after, err := p.Ledger.FinishBuild(ctx, f)
-	w.mu.Lock()
-	w.writing = false
-	w.mu.Unlock()
+	w.writing.Store(false)
 	if what == unheard {
 		return sale.Sale{}, errLost
 	}

@@ -12,8 +12,8 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 1, "the seed that TestSeed runs")
-	runsFlag  = flag.Uint64("runs", 100_000, "how many lives TestInterleavings leads")
-	againFlag = flag.Uint64("again", 500, "how many lives TestSeedsRepeat leads twice")
+	runsFlag  = flag.Uint64("runs", lives, "how many lives TestInterleavings leads")
+	againFlag = flag.Uint64("again", repeats, "how many lives TestSeedsRepeat leads twice")
 	fromFlag  = flag.Uint64("from", 1, "the first seed of TestInterleavings")
 )
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -53,8 +54,8 @@ type call struct {
 // what becomes of it.
 type wire struct {
 	mu      sync.Mutex
-	pending []*call // in order of key
-	writing bool    // somebody leads a transaction through; others must wait
+	pending []*call     // in order of key
+	writing atomic.Bool // somebody leads a transaction through; others must wait
 	heard   map[*instance][]func(stock.Message)
 }
 

@@ -197,7 +197,7 @@ func (w *world) noteFailure(c *call) {
 
 // may reports whether a call can be carried out now.
 func (w *world) may(c *call) bool {
-	return !w.wire.writing || c.kind != toWrite && c.kind != toOwn
+	return !w.wire.writing.Load() || c.kind != toWrite && c.kind != toOwn
 }
 
 // close ends the run. Nothing of it may stay behind in the bubble.
