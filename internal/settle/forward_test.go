@@ -407,6 +407,26 @@ func TestOffsetWithinItsDoubtIsLeftAlone(t *testing.T) {
 	})
 }
 
+// A lane whose server went back in time lacks rows that its courier believes to be
+// there.
+func TestLaneThatWentBackGetsItsRowsAgain(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 2, func(t *testing.T, f *floor) {
+		f.sold(t, "a", "b")
+		courier := f.courier(f, f.counter, &witness{})
+		require.NoError(t, courier.Round(t.Context()))
+		old := f.counter.Save()
+		_, err := f.Cancel(t.Context(), f.id("a"), "")
+		require.NoError(t, err)
+		require.NoError(t, courier.Round(t.Context()))
+		f.inStep(t)
+		f.counter.Restore(old)
+		require.NoError(t, courier.Measure(t.Context()))
+		require.NoError(t, courier.Round(t.Context()))
+		f.inStep(t)
+	})
+}
+
 // leaping is a counter whose clock is ahead.
 type leaping struct {
 	stock.Counter
