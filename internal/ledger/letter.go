@@ -51,7 +51,7 @@ func (b *Book) Park(ctx context.Context, n sale.Number, letters []Letter) error 
 }
 
 // park stores the letters that are not there yet. end, if not nil, ends the order
-// of each that is authentic and has none.
+// of each that is authentic and has none; one that has an order is judged by it.
 func (d *desk) park(ctx context.Context, tx Tx, letters []Letter, end ending) error {
 	if end != nil {
 		if err := d.loadLetters(ctx, tx, letters); err != nil {
@@ -76,9 +76,13 @@ func (d *desk) park(ctx context.Context, tx Tx, letters []Letter, end ending) er
 		if l.Attempt == nil || end == nil {
 			continue
 		}
-		if _, found := d.orders[l.Attempt.ID]; !found {
+		old, found := d.orders[l.Attempt.ID]
+		if !found {
 			end(d, l.Attempt)
+			continue
 		}
+		item, itemErr := d.rec.Item(l.Attempt.SKU)
+		d.slipAgain(l.Attempt, old, item, itemErr) // what the lane took for an order that has ended goes back
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -117,7 +118,9 @@ func (l *life) park(ctx context.Context) string {
 	}
 	a := l.lane.tray[0]
 	l.lane.tray = append([]ledger.Attempt(nil), l.lane.tray[1:]...)
+	// The same slip is the same letter; what is taken again after a build is another.
 	letter := ledger.Letter{ID: ledger.LetterID(a.ID), Place: "tray", Cause: "drawn", Attempt: &a}
+	binary.BigEndian.PutUint32(letter.ID[:], uint32(a.Slip.Epoch)) //nolint:gosec // a life has few epochs
 	return l.answer("", l.w.ledger.Park(ctx, l.sale.Number, []ledger.Letter{letter}))
 }
 
