@@ -385,6 +385,9 @@ func (l *life) portrait() string {
 		}
 		var holders []string
 		err = r.EachHolder(ctx, l.sale.Number, func(h ledger.Holder) error {
+			if h == (ledger.Holder{User: h.User}) {
+				return nil // a store may keep a row for a buyer who counts for nothing
+			}
 			holders = append(holders, fmt.Sprintf("%s live %d refunded %d unpaid %d cap %d cool %s\n",
 				h.User, h.Live, h.Refunded, h.Unpaid, h.Cap, l.since(h.CoolUntil)))
 			return nil
