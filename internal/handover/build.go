@@ -152,7 +152,7 @@ func (w *work) loadAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.seq = rec.Seq
+		w.seq, w.orders = rec.Seq, 0
 		l := w.loader(&rec.Sale)
 		err = r.EachOrder(ctx, rec.Number, func(o sale.Order) error {
 			w.orders++
@@ -281,6 +281,11 @@ func (w *work) catchUp(ctx context.Context) error {
 func (w *work) finish(ctx context.Context) error {
 	var failed error
 	for range maxTries {
+		if errors.Is(failed, stock.ErrUnavailable) { // what the lanes have by now is a guess
+			if err := w.load(ctx); err != nil {
+				return err
+			}
+		}
 		if err := w.catchUp(ctx); err != nil {
 			return err
 		}
