@@ -224,6 +224,8 @@ func (w *world) wanted() bool {
 // again has buyers repeat what they got orders for: each gets the same again,
 // whatever has become of the sale.
 func (w *world) again() {
+	w.pass(memoryLife) // until memory knows of buyers whom the other instance has served
+	w.round()
 	for _, id := range w.told {
 		o, held := w.books.orders[id]
 		s := w.stories[id]
