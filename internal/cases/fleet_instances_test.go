@@ -27,7 +27,7 @@ func TestFleetInstancesKilledAtRandomMoments(t *testing.T) {
 	th := f.throng(drop, 16)
 	random := rand.New(rand.NewPCG(3, 3))
 	for kill := range 5 {
-		th.served(10 + random.Int64N(100))
+		th.took(2 + random.Int64N(30))
 		g := f.gates[random.IntN(len(f.gates))]
 		g.Kill()
 		if kill%2 == 0 {
