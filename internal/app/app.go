@@ -290,7 +290,8 @@ func (h *house) serve(ctx context.Context, d *doors) error {
 	h.stopping.Store(true)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.Shutdown.Grace)
 	defer cancel()
-	h.feed.Close() // ends the event streams, which would keep the listener open
+	h.feed.Close()   // ends the event streams, which would keep the listener open
+	h.api.EndWaits() // and answers who waits for the judge
 	err := d.shutdownAPI(grace)
 	err = errors.Join(err, h.engine.Close(grace))
 	cease()

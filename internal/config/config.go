@@ -123,7 +123,7 @@ type Fast struct {
 	MaxQueued   int           `key:"max_queued" default:"100000" doc:"Most slips of a sale that wait for their judge; beyond it buyers are answered 503 busy."`
 	Batch       int           `key:"batch" default:"2048" doc:"Most slips that are judged in one transaction."`
 	TakeOver    time.Duration `key:"take_over" default:"5s" doc:"How long a worker may keep slips before another one judges them."`
-	MaxWait     time.Duration `key:"max_wait" default:"20s" doc:"Longest time that a buyer may ask to wait for the judge (Prefer: wait)."`
+	MaxWait     time.Duration `key:"max_wait" default:"20s" doc:"Longest time that a buyer may ask to wait for the judge (Prefer: wait); api.timeouts.request bounds it too."`
 }
 
 // Holds says how overdue orders are ended.

@@ -76,7 +76,7 @@ func (f *Fast) check(found *problems) {
 	between("fast.max_queued", f.MaxQueued, 1, 10_000_000, found)
 	between("fast.batch", f.Batch, 1, 10_000, found)
 	lasts("fast.take_over", f.TakeOver, 100*time.Millisecond, time.Minute, found)
-	lasts("fast.max_wait", f.MaxWait, 0, time.Minute, found)
+	lasts("fast.max_wait", f.MaxWait, time.Second, 20*time.Second, found)
 }
 
 func (a *API) check(found *problems) {

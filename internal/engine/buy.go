@@ -197,7 +197,7 @@ func (e *Engine) queue(ctx context.Context, s *stand, r *Request, out *outcome, 
 func queued(v *View, slip *stock.Slip) sale.Order {
 	o := sale.Order{
 		ID: slip.ID, Slug: v.Slug, User: slip.User, Quantity: slip.Quantity, Terms: v.Terms, Currency: v.Currency,
-		State: sale.Queued, Epoch: slip.Epoch,
+		State: sale.Queued, Epoch: slip.Epoch, TakenAt: slip.TakenAt,
 	}
 	if slip.Item >= 0 && slip.Item < len(v.Items) {
 		o.SKU, o.Amount = v.Items[slip.Item].SKU, v.Items[slip.Item].Price*slip.Quantity

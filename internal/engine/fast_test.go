@@ -25,7 +25,7 @@ func TestTakenOnTheFastPathIsQueuedUntilJudged(t *testing.T) {
 		require.NotEmpty(t, d.Receipt)
 		require.Equal(t, sale.Order{
 			ID: s.sale.OrderID("ann", "k"), Slug: slug, User: "ann", SKU: "shoe", Quantity: 1, Terms: s.sale.Terms,
-			Amount: 100, Currency: "EUR", State: sale.Queued, Epoch: s.sale.Epoch,
+			Amount: 100, Currency: "EUR", State: sale.Queued, Epoch: s.sale.Epoch, TakenAt: s.Now().UTC(),
 		}, d.Order)
 		require.Zero(t, s.ledger.reserves.Load(), "the ledger was not asked")
 		require.Equal(t, d.Order, s.order(d.Order.ID, "ann"))

@@ -296,12 +296,11 @@ func TestWayToTheDirectPathRobsNobody(t *testing.T) {
 	o, err := w.reserve("next")
 	require.NoError(t, err)
 	require.Equal(t, sale.Reserved, o.State)
-	k.Look(t.Context())
-	w.store.Advance(ledger.BuildLease)
-	k.Look(t.Context())
 	require.Equal(t, stock.Cold, w.standing().State, "nothing stays behind")
+	k.Look(t.Context())
 	require.Equal(t, sale.PathDirect, w.again().Path)
 
+	// At once: no lease of another build is in the way.
 	_, err = k.Route(t.Context(), "drop", 0, sale.PathFast)
 	require.NoError(t, err)
 	w.sound()

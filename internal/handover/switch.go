@@ -101,11 +101,13 @@ func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, 
 		return sale.Sale{}, err
 	}
 	w := k.work(b)
+	drained := true
 	for _, step := range []func(context.Context) error{w.freeze, w.drain} {
 		if err := step(ctx); err != nil {
 			if !errors.Is(err, stock.ErrUnavailable) {
 				return sale.Sale{}, err
 			}
+			drained = false
 			break
 		}
 	}
@@ -113,6 +115,11 @@ func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, 
 		return sale.Sale{}, err
 	}
 	k.opts.Observer.WentDirect(s.Number, why)
+	if drained { // with this build's token, so that the way back need not wait for another's
+		if err := w.erase(ctx); err != nil {
+			k.failed(ctx, s.Number, why, err) // the lanes are left behind, which the next look finds
+		}
+	}
 	return w.after, nil
 }
 
@@ -124,19 +131,24 @@ func (k *Keeper) clear(ctx context.Context, s *sale.Sale) error {
 		return err
 	}
 	w := k.work(b)
-	for _, step := range []func(context.Context) error{w.freeze, w.drain, w.leave} {
+	for _, step := range []func(context.Context) error{w.freeze, w.drain, w.leave, w.erase} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
+	k.opts.Observer.WentDirect(s.Number, WhyOver)
+	return nil
+}
+
+// erase removes the lanes, which are frozen by this build and drained.
+func (w *work) erase(ctx context.Context) error {
 	for _, l := range w.lanes {
 		call, cancel := w.call(ctx)
-		err := k.counter.Clear(call, l, b.Token)
+		err := w.k.counter.Clear(call, l, w.build.Token)
 		cancel()
 		if err != nil {
 			return err
 		}
 	}
-	k.opts.Observer.WentDirect(s.Number, WhyOver)
 	return nil
 }
