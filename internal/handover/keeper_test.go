@@ -97,11 +97,7 @@ func TestLostLaneIsRebuilt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.sale(5)
-			w.store.Advance(time.Hour)
-			k := w.keeper()
-			k.Look(t.Context())
+			w, k := running(t, 5)
 			require.Equal(t, sale.Taken, w.take("judged").Verdict)
 			s := w.again()
 			require.NoError(t, w.drain(t.Context(), w.lane(), &s))
@@ -119,11 +115,7 @@ func TestLostLaneIsRebuilt(t *testing.T) {
 // A fail-over to a replica that lagged behind brings units back that are sold.
 func TestStaleLaneIsRebuilt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.sale(5)
-	w.store.Advance(time.Hour)
-	k := w.keeper()
-	k.Look(t.Context())
+	w, k := running(t, 5)
 	old := w.counter.Save()
 	s := w.again()
 	for _, user := range []string{"a", "b", "c"} {
@@ -144,11 +136,7 @@ func TestStaleLaneIsRebuilt(t *testing.T) {
 // What a fail-over forgets may never have left the counter: no count shows it.
 func TestForgetfulLaneIsRebuiltWhenAnInstanceSaysSo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.sale(5)
-	w.store.Advance(time.Hour)
-	k := w.keeper()
-	k.Look(t.Context())
+	w, k := running(t, 5)
 	old := w.counter.Save()
 	w.take("forgotten")
 	w.counter.Restore(old)
@@ -204,17 +192,13 @@ func TestLaneLeftFrozenByItsOwnEpochIsOpened(t *testing.T) {
 	w := newWorld(t)
 	w.sale(5)
 	w.store.Advance(time.Hour)
-	w.counter.dieAt = 4 // freeze, load (nothing to load: set), unfreeze: found below
-	for ; ; w.counter.dieAt-- {
-		w.keeper().Look(t.Context())
-		if w.again().Path == sale.PathFast || w.counter.dieAt == 1 {
-			break
-		}
-		w.store.Advance(ledger.BuildLease)
-		w.counter.steps = 0
-	}
-	w.counter.dieAt = 0
+	w.counter.dieAt = 3 // freeze, set; the sale has no orders to load
+	w.keeper().Look(t.Context())
 	epoch := w.again().Epoch
+	require.Equal(t, sale.PathFast, w.again().Path)
+	require.Equal(t, stock.Frozen, w.standing().State)
+	require.Equal(t, epoch, w.standing().FrozenBy)
+	w.counter.dieAt = 0
 	w.keeper().Look(t.Context())
 	w.sound()
 	require.Equal(t, epoch, w.again().Epoch, "opened, not built again")
@@ -283,11 +267,7 @@ func TestPreheatWaitsForAnothersBuild(t *testing.T) {
 
 func TestWayToTheDirectPathRobsNobody(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.sale(2)
-	w.store.Advance(time.Hour)
-	k := w.keeper()
-	k.Look(t.Context())
+	w, k := running(t, 2)
 	w.take("queued")
 	after, err := k.Route(t.Context(), "drop", 0, sale.PathDirect)
 	require.NoError(t, err)
@@ -308,11 +288,7 @@ func TestWayToTheDirectPathRobsNobody(t *testing.T) {
 
 func TestWayToTheDirectPathWithoutACounter(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.sale(2)
-	w.store.Advance(time.Hour)
-	k := w.keeper()
-	k.Look(t.Context())
+	w, k := running(t, 2)
 	w.counter.Down()
 	after, err := k.Route(t.Context(), "drop", 0, sale.PathDirect)
 	require.NoError(t, err)
@@ -329,11 +305,7 @@ func TestRouteRefusesAStaleVersion(t *testing.T) {
 
 func TestClearDownAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.sale(5)
-	w.store.Advance(time.Hour)
-	k := w.keeper()
-	k.Look(t.Context())
+	w, k := running(t, 5)
 	w.store.Advance(59 * time.Minute)
 	w.take("late")
 	w.store.Advance(time.Minute)

@@ -162,6 +162,18 @@ func (w *world) sale(stockOf int64) sale.Sale {
 	return s
 }
 
+// running returns a world whose sale has begun, on the fast path, and its keeper.
+func running(t *testing.T, stockOf int64) (*world, *handover.Keeper) {
+	t.Helper()
+	w := newWorld(t)
+	w.sale(stockOf)
+	w.store.Advance(time.Hour)
+	k := w.keeper()
+	k.Look(t.Context())
+	w.sound()
+	return w, k
+}
+
 func (w *world) again() sale.Sale {
 	w.t.Helper()
 	s, err := w.book.Sale(w.t.Context(), "drop")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
+
+	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
 // Schema is the list of migrations that a binary knows, for one kind of database.
@@ -185,4 +187,22 @@ func (s Schema) provider(db *sql.DB) (*goose.Provider, error) {
 func last(p *goose.Provider) int64 {
 	sources := p.ListSources()
 	return sources[len(sources)-1].Version
+}
+
+// Explain returns what a person can do about a schema that does not fit; nil for
+// any other error.
+func Explain(err error) *sale.Error {
+	switch {
+	case errors.Is(err, ErrSchemaNewer):
+		return &sale.Error{
+			Code: sale.CodeUnavailable, Message: "the ledger was written by a newer doorbuster",
+			Hint: "run the newer version, or restore a backup from before its first start", Err: err,
+		}
+	case errors.Is(err, ErrSchemaOlder):
+		return &sale.Error{
+			Code: sale.CodeUnavailable, Message: "the ledger's schema is older than this doorbuster needs",
+			Hint: "make a backup, then run: doorbuster migrate up", Err: err,
+		}
+	}
+	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
-	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/sqldb"
 )
 
@@ -113,17 +112,8 @@ func onDB(ctx context.Context, cfg *pgx.ConnConfig, fn func(sqldb.Schema, *sql.D
 
 // hinted tells a person what to do about a schema that does not fit.
 func hinted(err error) error {
-	switch {
-	case errors.Is(err, sqldb.ErrSchemaNewer):
-		return &sale.Error{
-			Code: sale.CodeUnavailable, Message: "the ledger was written by a newer doorbuster",
-			Hint: "run the newer version, or restore a backup from before its first start", Err: err,
-		}
-	case errors.Is(err, sqldb.ErrSchemaOlder):
-		return &sale.Error{
-			Code: sale.CodeUnavailable, Message: "the ledger's schema is older than this doorbuster needs",
-			Hint: "back the database up, then run: doorbuster migrate up", Err: err,
-		}
+	if told := sqldb.Explain(err); told != nil {
+		return told
 	}
 	if _, lost := errors.AsType[*pgconn.ConnectError](err); lost {
 		return unreachable(err)

@@ -12,7 +12,6 @@ import (
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
 
-	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/sqldb"
 )
 
@@ -123,17 +122,8 @@ func onDB(dsn string, fn func(sqldb.Schema, *sql.DB) error) (err error) {
 
 // hinted tells a person what to do about a schema that does not fit.
 func hinted(err error) error {
-	switch {
-	case errors.Is(err, sqldb.ErrSchemaNewer):
-		return &sale.Error{
-			Code: sale.CodeUnavailable, Message: "the ledger was written by a newer doorbuster",
-			Hint: "run the newer version, or restore a backup from before its first start", Err: err,
-		}
-	case errors.Is(err, sqldb.ErrSchemaOlder):
-		return &sale.Error{
-			Code: sale.CodeUnavailable, Message: "the ledger's schema is older than this doorbuster needs",
-			Hint: "back the file up, then run: doorbuster migrate up", Err: err,
-		}
+	if told := sqldb.Explain(err); told != nil {
+		return told
 	}
 	return fmt.Errorf("sqliteledger: %w", err)
 }
