@@ -131,6 +131,7 @@ func TestHoldersReadWhileAUnitComesBackCoverNothing(t *testing.T) {
 	t.Parallel()
 	onFastPath(t, func(t *testing.T, s *fastShop) {
 		bought := s.buyAt(s.second, "ann")
+		synctest.Wait() // that engine has read the holders too
 		s.judge(1)
 		s.counter.mute.Store(true)
 		s.counter.set(func() {
