@@ -153,7 +153,7 @@ func (h *house) buildEngine() {
 		h.engine = engine.New(h.book, nil, o)
 		return
 	}
-	o.Trouble, o.Stale = h.fast.keeper.Trouble, h.fast.keeper.Stale
+	o.Trouble, o.Stale, o.WhileFrozen = h.fast.keeper.Trouble, h.fast.keeper.Stale, h.fast.keeper.WhileFrozen
 	h.engine = engine.New(h.book, h.fast.counter, o)
 }
 

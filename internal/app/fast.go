@@ -69,7 +69,7 @@ func newFast(h *house, counter stock.Counter) *fast {
 		Observer: &laneWatch{Lanes: &h.metrics.Lanes, log: h.log},
 	})
 	f.keeper = handover.New(h.book, counter, handover.Options{
-		Lead: h.cfg.Fast.PreheatLead, MaxQueued: int64(h.cfg.Fast.MaxQueued), CallTimeout: h.cfg.Engine.CallTimeout, Clock: time.Now,
+		Lead: h.cfg.Fast.PreheatLead, Lanes: h.cfg.Fast.Lanes, MaxQueued: int64(h.cfg.Fast.MaxQueued), CallTimeout: h.cfg.Engine.CallTimeout, Clock: time.Now,
 		Drain: f.lanes.Judge().Drain, Observer: &keeperWatch{Keeper: &h.metrics.Keeper, log: h.log},
 	})
 	return f

@@ -119,8 +119,9 @@ type Engine struct {
 type Fast struct {
 	// DefaultPath is never empty in a loaded configuration.
 	DefaultPath string        `key:"default_path" doc:"What a new sale prefers that names no preferred_path: fast or direct. Empty is fast where redis.url is set, else direct."`
+	Lanes       int           `key:"lanes" default:"1" doc:"Slices into which the stock of a sale is cut when it is first loaded into Redis; more than one spreads a sale over the masters of a cluster."`
 	PreheatLead time.Duration `key:"preheat_lead" default:"5m" doc:"How long before its start a sale is loaded into Redis."`
-	MaxQueued   int           `key:"max_queued" default:"100000" doc:"Most slips of a sale that wait for their judge; beyond it buyers are answered 503 busy."`
+	MaxQueued   int           `key:"max_queued" default:"100000" doc:"Most slips of a lane that wait for their judge; beyond it buyers are answered 503 busy."`
 	Batch       int           `key:"batch" default:"2048" doc:"Most slips that are judged in one transaction."`
 	TakeOver    time.Duration `key:"take_over" default:"5s" doc:"How long a worker may keep slips before another one judges them."`
 	MaxWait     time.Duration `key:"max_wait" default:"20s" doc:"Longest time that a buyer may ask to wait for the judge (Prefer: wait); api.timeouts.request bounds it too."`

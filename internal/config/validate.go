@@ -72,6 +72,7 @@ func (c *Config) checkRoles(found *problems) {
 
 func (f *Fast) check(found *problems) {
 	oneOf("fast.default_path", f.DefaultPath, []string{"fast", "direct"}, found)
+	between("fast.lanes", f.Lanes, 1, 64, found)
 	lasts("fast.preheat_lead", f.PreheatLead, 0, 24*time.Hour, found)
 	between("fast.max_queued", f.MaxQueued, 1, 10_000_000, found)
 	between("fast.batch", f.Batch, 1, 10_000, found)

@@ -26,7 +26,7 @@ type Changed struct {
 // ChangeSale applies one change; version 0 stands for any. When it returns, this
 // instance sells by the new rules, and so do all lanes but the outstanding ones.
 func (e *Engine) ChangeSale(ctx context.Context, slug string, version int64, c sale.Change) (Changed, error) {
-	changed, err := e.ledger.ChangeSale(ctx, slug, version, c)
+	changed, err := e.change(ctx, slug, version, c)
 	if err != nil {
 		return Changed{}, infrastructure(err)
 	}
@@ -35,6 +35,30 @@ func (e *Engine) ChangeSale(ctx context.Context, slug string, version int64, c s
 		out.Outstanding = e.syncAll(ctx, &View{Sale: changed})
 	}
 	return out, nil
+}
+
+// change applies a change in the ledger. A lane has no part in the others' units, so
+// while the stock of several is cut none of them may sell.
+func (e *Engine) change(ctx context.Context, slug string, version int64, c sale.Change) (sale.Sale, error) {
+	if c.Action != sale.ActionRestock || e.opts.WhileFrozen == nil {
+		return e.ledger.ChangeSale(ctx, slug, version, c)
+	}
+	s, err := e.ledger.Sale(ctx, slug)
+	if err != nil || s.Path != sale.PathFast || len(s.Salts) < 2 {
+		return e.ledger.ChangeSale(ctx, slug, version, c)
+	}
+	var changed sale.Sale
+	err = e.opts.WhileFrozen(ctx, &s, func(ctx context.Context) (err error) {
+		changed, err = e.ledger.ChangeSale(ctx, slug, version, c)
+		return err
+	})
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	if now, err := e.ledger.SaleByNumber(ctx, s.Number); err == nil { // with the path that it is on again
+		changed = now
+	}
+	return changed, nil
 }
 
 // syncAll brings the rules of a fast sale to its lanes and returns those that have

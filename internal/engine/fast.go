@@ -15,21 +15,50 @@ var (
 	errReply     = errors.New("engine: the fast counter's reply does not fit the call")
 )
 
+// maxGatherings is how often a batch that is short of units goes to the other lanes.
+const maxGatherings = 8
+
 // take has the fast counter decide a batch: the fast path. The slips of what is
-// taken lie in the tray when it returns.
-func (l *lane) take(ctx context.Context, v *View, batch []*try) error {
-	s := l.stand
-	if s.counter == nil || l.index >= len(v.Salts) {
-		return sale.Unavailable(errNoCounter)
+// taken lie in the tray when it returns. With an error it returns those that are not
+// answered.
+func (l *lane) take(ctx context.Context, v *View, batch []*try) ([]*try, error) {
+	if l.stand.counter == nil || l.index >= len(v.Salts) {
+		return batch, sale.Unavailable(errNoCounter)
 	}
-	call := l.call(v, batch)
+	for range maxGatherings {
+		t := taking{lane: l, view: v, batch: batch}
+		err := t.run(ctx)
+		batch = t.batch
+		if len(batch) == 0 || err != nil {
+			return batch, err
+		}
+	}
+	return batch, sale.Busy()
+}
+
+// taking is one call of the fast counter.
+type taking struct {
+	*lane
+	view   *View
+	batch  []*try // not answered yet
+	call   stock.Call
+	reply  stock.Reply
+	took   time.Duration
+	learnt lesson
+}
+
+// run makes the call and answers whom it can. Who is short of what other lanes may
+// have stays in the batch.
+func (t *taking) run(ctx context.Context) error {
+	l, s, v := t.lane, t.stand, t.view
+	t.call = l.call(v, t.batch)
 	heard, started := l.memory.heard(), s.opts.Clock()
-	reply, err := s.counter.Take(ctx, call)
-	if err == nil && reply.State == stock.Open && (len(reply.Results) != len(batch) || len(reply.Left) > len(v.Items)) {
+	reply, err := s.counter.Take(ctx, t.call)
+	if err == nil && reply.State == stock.Open && (len(reply.Results) != len(t.batch) || len(reply.Left) > len(v.Items)) {
 		err = errReply
 	}
 	ended := s.opts.Clock()
-	s.opts.Observer.Batched(FromCounter, len(batch), ended.Sub(started), err)
+	s.opts.Observer.Batched(FromCounter, len(t.batch), ended.Sub(started), err)
 	if err != nil {
 		// Somebody may hold something now; then nothing is refused from memory before
 		// a later reply, after which the holders are loaded again.
@@ -38,42 +67,53 @@ func (l *lane) take(ctx context.Context, v *View, batch []*try) error {
 	if reply.State != stock.Open {
 		return l.refused(ctx, v, &reply)
 	}
-	l.seenEpoch, l.seen = v.Epoch, max(call.Seen, reply.Seq)
+	l.mark.saw(v.Epoch, reply.Seq)
 	if reply.Version > v.Version {
 		s.catalog.moved(s.number)
 	}
-	seen := lesson{
+	t.reply, t.took = reply, ended.Sub(started)
+	t.learnt = lesson{
 		epoch: v.Epoch, version: v.Version, heard: heard, now: ended, left: reply.Left,
 		stamp: stamp{reply.Generation, reply.Seq},
-		holders: hashes(batch, func(i int) bool {
+		holders: hashes(t.batch, func(i int) bool {
 			return reply.Results[i].Verdict == sale.Taken || reply.Results[i].Verdict == sale.Replayed
 		}),
 	}
-	if l.memory.learn(&seen) {
-		l.load(ctx, v)
+	if len(v.Salts) > 1 {
+		return t.gather(ctx)
 	}
-	for i, t := range batch {
-		r, a := &reply.Results[i], &call.Attempts[i]
-		t.reply(outcome{
-			Result: ledger.Result{Verdict: r.Verdict, Left: r.Left, RetryAt: r.RetryAt},
-			view:   v, source: FromCounter, call: callTime{stock: ended.Sub(started)},
-			slip: stock.Slip{
-				ID: a.ID, User: a.User, Item: r.Record.Item, Quantity: r.Record.Quantity, Epoch: call.Epoch, Terms: call.Terms,
-				AskedAt: call.AskedAt, TakenAt: r.Record.TakenAt, MAC: a.MAC,
-			},
-		}, nil)
+	t.learn(ctx)
+	for i := range t.batch {
+		t.answer(i)
 	}
+	t.batch = nil
 	return nil
+}
+
+func (t *taking) learn(ctx context.Context) {
+	if t.memory.learn(&t.learnt) {
+		t.load(ctx, t.view)
+	}
+}
+
+// answer tells the one who made attempt i what came of it.
+func (t *taking) answer(i int) {
+	r, a := &t.reply.Results[i], &t.call.Attempts[i]
+	t.batch[i].reply(outcome{
+		Result: ledger.Result{Verdict: r.Verdict, Left: r.Left, RetryAt: r.RetryAt},
+		view:   t.view, source: FromCounter, call: callTime{stock: t.took},
+		slip: stock.Slip{
+			ID: a.ID, User: a.User, Item: r.Record.Item, Quantity: r.Record.Quantity, Epoch: t.call.Epoch, Terms: t.call.Terms,
+			AskedAt: t.call.AskedAt, TakenAt: r.Record.TakenAt, MAC: a.MAC,
+		},
+	}, nil)
 }
 
 // call puts a batch into the counter's words.
 func (l *lane) call(v *View, batch []*try) stock.Call {
 	c := stock.Call{
 		Lane: stock.Lane{Sale: v.Number, Index: l.index, Salt: v.Salts[l.index]}, Epoch: v.Epoch, Terms: v.Terms,
-		AskedAt: l.stand.now().Truncate(time.Millisecond), Attempts: make([]stock.Attempt, len(batch)),
-	}
-	if l.seenEpoch == v.Epoch {
-		c.Seen = l.seen
+		AskedAt: l.stand.now().Truncate(time.Millisecond), Seen: l.mark.of(v.Epoch), Attempts: make([]stock.Attempt, len(batch)),
 	}
 	signer := l.stand.scribe()
 	defer l.stand.scribes.Put(signer)
@@ -105,9 +145,7 @@ func (l *lane) refused(ctx context.Context, v *View, r *stock.Reply) error {
 		}
 		return errMoved
 	case stock.Stale:
-		if l.stand.opts.Stale != nil {
-			l.stand.opts.Stale(v.Number, v.Epoch)
-		}
+		l.stand.stale(v)
 	case stock.Open, stock.Cold, stock.Frozen:
 	}
 	return errTroubled

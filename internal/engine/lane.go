@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -17,10 +18,36 @@ type lane struct {
 	index  int
 	line   line[ledger.Attempt, outcome]
 	memory *memory
+	mark   mark
+}
 
-	// The line's goroutine alone uses what follows.
-	seenEpoch int64
-	seen      uint64 // the counter's highest sequence number in that epoch
+// mark is the highest sequence number of a lane that was seen in an epoch.
+type mark struct {
+	mu    sync.Mutex
+	epoch int64
+	seq   uint64
+}
+
+// of returns the mark in an epoch.
+func (m *mark) of(epoch int64) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.epoch != epoch {
+		return 0
+	}
+	return m.seq
+}
+
+// saw takes note of a number.
+func (m *mark) saw(epoch int64, seq uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case epoch > m.epoch:
+		m.epoch, m.seq = epoch, seq
+	case epoch == m.epoch:
+		m.seq = max(m.seq, seq)
+	}
 }
 
 func newLane(s *stand, index int) *lane {
@@ -64,7 +91,7 @@ func (l *lane) send(ctx context.Context, batch []*try) {
 		if len(batch) == 0 {
 			return
 		}
-		if err = l.decide(ctx, v, batch); err == nil {
+		if batch, err = l.decide(ctx, v, batch); err == nil {
 			return
 		}
 		moved, troubled := errors.Is(err, errMoved), errors.Is(err, errTroubled)
@@ -87,12 +114,13 @@ func (l *lane) send(ctx context.Context, batch []*try) {
 	}
 }
 
-// decide has the batch decided by one path.
-func (l *lane) decide(ctx context.Context, v *View, batch []*try) error {
+// decide has the batch decided by one path. With an error it returns those that are
+// not answered.
+func (l *lane) decide(ctx context.Context, v *View, batch []*try) ([]*try, error) {
 	if v.Path == sale.PathFast {
 		return l.take(ctx, v, batch)
 	}
-	return l.reserve(ctx, v, batch)
+	return batch, l.reserve(ctx, v, batch)
 }
 
 // sendHome hands the attempts of users who are at home in another lane to that,

@@ -131,9 +131,12 @@ type lesson struct {
 	heard          uint64 // before the call was sent
 	stamp          stamp
 	holders        []uint64 // who holds something now, or may
-	left           []int64  // by item; unknown where the reply does not say
-	short          bool     // somebody was refused for want of stock
-	now            time.Time
+	left           []int64  // by item, in this lane; unknown where the reply does not say
+	// gone tells the items of which no other lane has any either; nil where there is
+	// no other lane.
+	gone  []bool
+	short bool // somebody was refused for want of stock
+	now   time.Time
 }
 
 const unknown = -1
@@ -164,9 +167,9 @@ func (m *memory) learn(l *lesson) (load bool) {
 		s.empty = left == 0
 		s.sealed = s.sealed && s.empty
 		// Where others sell too, any unit that is left may go at any moment.
-		s.known = s.empty || m.alone
+		s.known = s.empty && (l.gone == nil || l.gone[i]) || m.alone
 		s.left, s.until = left, l.now.Add(memoryLife)
-		load = load || (s.empty || s.known && l.short) && !m.holders.cover(s, l.now)
+		load = load || s.known && (s.empty || l.short) && !m.holders.cover(s, l.now)
 	}
 	return load && m.holders.begin(l.version, l.now)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -23,6 +24,9 @@ type Options struct {
 	// Stale, if set, is told that a lane has forgotten something that this instance
 	// has seen in an epoch: its server went back in time. Called like Trouble.
 	Stale func(n sale.Number, epoch int64)
+	// WhileFrozen, if set, runs do while no lane of a fast sale sells, and has the
+	// lanes built anew: what it takes to cut the stock of several.
+	WhileFrozen func(ctx context.Context, s *sale.Sale, do func(context.Context) error) error
 	// Clock is the process's clock, with its monotonic reading; required. It
 	// measures ages and, through an offset, tells the ledger's time.
 	Clock    func() time.Time

@@ -90,6 +90,13 @@ func (s *stand) trouble() {
 	}
 }
 
+// stale says that a lane has forgotten something of the sale's epoch.
+func (s *stand) stale(v *View) {
+	if s.opts.Stale != nil {
+		s.opts.Stale(v.Number, v.Epoch)
+	}
+}
+
 // scribe derives and signs under the sale's key.
 type scribe struct {
 	*sale.Namer

@@ -37,39 +37,49 @@ const (
 //  7. unfreeze: the lane sells.
 func (k *Keeper) build(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, error) {
 	started := k.opts.Clock()
-	b, err := k.start(ctx, s)
+	w, err := k.start(ctx, s)
 	if err != nil {
 		return sale.Sale{}, err
 	}
-	w := k.work(b)
-	for _, step := range []func(context.Context) error{w.freeze, w.drain, w.stepAside, w.load, w.finish, w.open} {
-		if err := step(ctx); err != nil {
-			return sale.Sale{}, err
-		}
+	if err := inTurn(ctx, w.freeze, w.drain, w.stepAside, w.load, w.finish, w.open); err != nil {
+		return sale.Sale{}, err
 	}
 	k.opts.Observer.Built(s.Number, why, w.orders, k.opts.Clock().Sub(started))
 	return w.after, nil
 }
 
-func (k *Keeper) start(ctx context.Context, s *sale.Sale) (ledger.Build, error) {
-	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
-	defer cancel()
-	return k.ledger.StartBuild(call, s.Number, s.Epoch)
+func inTurn(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// work returns the work of a build, on the lanes that the sale has or new ones.
-func (k *Keeper) work(b ledger.Build) *work {
-	lanes := k.lanesOf(&b.Sale)
-	return &work{k: k, build: b, lanes: lanes, least: make([]uint64, len(lanes))}
+// start begins a build, on the lanes that the sale has or new ones.
+func (k *Keeper) start(ctx context.Context, s *sale.Sale) (*work, error) {
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	b, err := k.ledger.StartBuild(call, s.Number, s.Epoch)
+	if err != nil {
+		return nil, err
+	}
+	lanes, err := k.lanesOf(call, &b.Sale)
+	if err != nil {
+		return nil, err
+	}
+	return &work{k: k, build: b, lanes: lanes, least: make([]uint64, len(lanes))}, nil
 }
 
 // lanesOf returns the lanes of a sale, or those that a build of it begins with.
-func (k *Keeper) lanesOf(s *sale.Sale) []stock.Lane {
+func (k *Keeper) lanesOf(ctx context.Context, s *sale.Sale) ([]stock.Lane, error) {
 	if len(s.Salts) > 0 {
-		return stock.LanesOf(s)
+		return stock.LanesOf(s), nil
 	}
-	first := sale.Sale{Number: s.Number, Salts: make([]uint32, k.opts.Lanes)}
-	return stock.LanesOf(&first)
+	salts, err := k.counter.Salts(ctx, s.Number, k.opts.Lanes)
+	first := sale.Sale{Number: s.Number, Salts: salts}
+	return stock.LanesOf(&first), err
 }
 
 // work is one build under way.

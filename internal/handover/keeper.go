@@ -49,6 +49,7 @@ const (
 	WhyEpoch    Why = "epoch"    // the lane is of another epoch
 	WhyLoss     Why = "loss"     // the lane counts fewer units taken than the ledger has sold
 	WhyStale    Why = "stale"    // an instance has seen more of the lane than it knows
+	WhyStock    Why = "stock"    // the stock of several lanes was cut
 	WhyOperator Why = "operator" // an operator's command
 	WhyOver     Why = "over"     // the sale has ended, and nothing waits any more
 )
@@ -252,12 +253,18 @@ func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why
 	if known {
 		return "", nil
 	}
-	for _, l := range k.lanesOf(s) {
-		at, err := k.read(ctx, l)
-		if err != nil {
-			return "", err
-		}
-		if at.State != stock.Cold {
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	lanes, err := k.lanesOf(call, s)
+	if err != nil {
+		return "", err
+	}
+	at, err := k.counter.ReadAll(call, lanes)
+	if err != nil {
+		return "", err
+	}
+	for i := range at {
+		if at[i].State != stock.Cold {
 			return WhyOver, nil
 		}
 	}
@@ -279,10 +286,13 @@ func (k *Keeper) over(ctx context.Context, s *sale.Sale) (Why, error) {
 	if err != nil || len(waiting) > 0 {
 		return "", err
 	}
-	for _, l := range stock.LanesOf(s) {
-		at, err := k.read(ctx, l)
-		if err != nil || at.Queued > 0 {
-			return "", err
+	at, err := k.counter.ReadAll(call, stock.LanesOf(s))
+	if err != nil {
+		return "", err
+	}
+	for i := range at {
+		if at[i].Queued > 0 {
+			return "", nil
 		}
 	}
 	return WhyOver, nil
@@ -290,18 +300,15 @@ func (k *Keeper) over(ctx context.Context, s *sale.Sale) (Why, error) {
 
 // ill returns what is wrong with the lanes of a fast sale, or nothing.
 func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
-	var returned, taken int64
-	var before []stock.Standing
-	for _, l := range stock.LanesOf(s) {
-		at, err := k.read(ctx, l)
-		if err != nil {
-			return "", err
+	lanes := stock.LanesOf(s)
+	before, err := k.read(ctx, lanes)
+	if err != nil {
+		return "", err
+	}
+	for i, l := range lanes {
+		if why, failed := k.misplaced(ctx, s, l, &before[i]); why != "" || failed != nil {
+			return why, failed
 		}
-		if why, err := k.misplaced(ctx, s, l, &at); why != "" || err != nil {
-			return why, err
-		}
-		before = append(before, at)
-		returned += at.Returned
 	}
 	// In this order: returned, then sold, then taken. In another, a healthy sale
 	// looks wrong now and then.
@@ -309,20 +316,84 @@ func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
 	if err != nil || is.Epoch != s.Epoch || is.Path != s.Path {
 		return "", err
 	}
-	for i, l := range stock.LanesOf(s) {
-		at, err := k.read(ctx, l)
-		if err != nil || at.State != stock.Open || at.Epoch != before[i].Epoch {
-			return "", err
+	after, err := k.read(ctx, lanes)
+	if err != nil {
+		return "", err
+	}
+	var returned, taken int64
+	for i := range after {
+		if after[i].State != stock.Open || after[i].Epoch != before[i].Epoch {
+			return "", nil
 		}
-		taken += held(&at) + at.Returned
+		returned += before[i].Returned
+		taken += held(&after[i]) + after[i].Returned
 	}
 	switch {
-	case taken-returned < sold(&is) && k.caughtUp(ctx, &is, before):
+	case taken-returned < sold(&is) && k.caughtUp(ctx, &is, before), adrift(before, after):
 		return WhyLoss, nil
 	case k.forgetful(&is):
 		return WhyStale, nil
 	}
-	return "", nil
+	return "", k.level(ctx, &is, lanes, after)
+}
+
+// adrift reports whether lanes have moved units among them that nobody gave, or that
+// nobody has received: one of them has forgotten a transfer. What is seen between
+// two readings counts only if nothing came or went.
+func adrift(before, after []stock.Standing) bool {
+	moved := make(map[int]int64)
+	for i := range after {
+		if after[i].Generation != before[i].Generation {
+			return false
+		}
+		for item, units := range after[i].Moved {
+			moved[item] += units
+		}
+	}
+	for _, t := range stock.Underway(after) {
+		moved[t.Item] += t.Units
+	}
+	for _, units := range moved {
+		if units != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// level brings home what gatherings left on its way, and units to lanes that are
+// below zero, so that nobody takes elsewhere what those owe.
+func (k *Keeper) level(ctx context.Context, s *sale.Sale, lanes []stock.Lane, at []stock.Standing) error {
+	if len(lanes) == 1 {
+		return nil
+	}
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	for _, t := range stock.Underway(at) {
+		if err := k.counter.Receive(call, lanes[t.To], t); err != nil && !between(err) {
+			return err
+		}
+	}
+	for i := range at {
+		g := stock.Gathering{Lanes: lanes, Epoch: s.Epoch, Home: i, Generation: at[i].Generation}
+		for item, left := range at[i].Left {
+			if left < 0 {
+				g.Short = append(g.Short, stock.Shortage{Item: item})
+			}
+		}
+		if len(g.Short) == 0 {
+			continue
+		}
+		if _, err := stock.Gather(call, k.counter, &g); err != nil && !between(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// between reports whether an error only says that the lanes have gone on meanwhile.
+func between(err error) bool {
+	return errors.Is(err, stock.ErrFrozen) || errors.Is(err, stock.ErrEpoch) || errors.Is(err, stock.ErrCold) || errors.Is(err, stock.ErrContended)
 }
 
 // caughtUp reports whether the lanes know of every row that the ledger had; one
@@ -374,10 +445,10 @@ func (k *Keeper) misplaced(ctx context.Context, s *sale.Sale, l stock.Lane, at *
 	return "", nil
 }
 
-func (k *Keeper) read(ctx context.Context, l stock.Lane) (stock.Standing, error) {
+func (k *Keeper) read(ctx context.Context, lanes []stock.Lane) ([]stock.Standing, error) {
 	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
 	defer cancel()
-	return k.counter.Read(call, l)
+	return k.counter.ReadAll(call, lanes)
 }
 
 func (k *Keeper) sale(ctx context.Context, n sale.Number) (sale.Sale, error) {
@@ -389,7 +460,7 @@ func (k *Keeper) sale(ctx context.Context, n sale.Number) (sale.Sale, error) {
 // held is what a lane believes to be held by orders.
 func held(at *stock.Standing) (units int64) {
 	for i := range at.Stock {
-		units += at.Stock[i] - at.Left[i]
+		units += at.Stock[i] + at.Moved[i] - at.Left[i]
 	}
 	return units
 }

@@ -96,20 +96,16 @@ func wait(ctx context.Context, d time.Duration) error {
 // direct takes a fast sale to the direct path. A counter that does not answer
 // cannot be drained; its slips are judged when it does, if units are left.
 func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, error) {
-	b, err := k.start(ctx, s)
+	w, err := k.start(ctx, s)
 	if err != nil {
 		return sale.Sale{}, err
 	}
-	w := k.work(b)
 	drained := true
-	for _, step := range []func(context.Context) error{w.freeze, w.drain} {
-		if err := step(ctx); err != nil {
-			if !errors.Is(err, stock.ErrUnavailable) {
-				return sale.Sale{}, err
-			}
-			drained = false
-			break
+	if err := inTurn(ctx, w.freeze, w.drain); err != nil {
+		if !errors.Is(err, stock.ErrUnavailable) {
+			return sale.Sale{}, err
 		}
+		drained = false
 	}
 	if err := w.leave(ctx); err != nil {
 		return sale.Sale{}, err
@@ -123,18 +119,53 @@ func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, 
 	return w.after, nil
 }
 
+// WhileFrozen runs do, which is to change the stock of a fast sale, while no lane
+// sells and every slip is judged, so that nobody takes what is being cut. Buyers buy
+// from the ledger meanwhile. The lanes are built anew whatever do returns, which is
+// what is returned; a build that fails then is the next look's to repeat.
+func (k *Keeper) WhileFrozen(ctx context.Context, s *sale.Sale, do func(context.Context) error) error {
+	now := *s
+	for now.Path == sale.PathFast {
+		w, err := k.start(ctx, &now)
+		if err == nil {
+			err = inTurn(ctx, w.freeze, w.drain, w.stepAside)
+		}
+		if err == nil {
+			return w.rebuildAfter(ctx, do)
+		}
+		if !overtaken(err) {
+			return err
+		}
+		if err = wait(ctx, againAfter); err != nil {
+			return err
+		}
+		if now, err = k.sale(ctx, s.Number); err != nil {
+			return err
+		}
+	}
+	return do(ctx)
+}
+
+func (w *work) rebuildAfter(ctx context.Context, do func(context.Context) error) error {
+	k, started := w.k, w.k.opts.Clock()
+	done := do(ctx)
+	if err := inTurn(context.WithoutCancel(ctx), w.load, w.finish, w.open); err != nil {
+		k.failed(ctx, w.build.Sale.Number, WhyStock, err)
+	} else {
+		k.opts.Observer.Built(w.build.Sale.Number, WhyStock, w.orders, k.opts.Clock().Sub(started))
+	}
+	return done
+}
+
 // clear puts a sale that is over on the direct path, which replays and tells from
 // the ledger, and removes its lanes.
 func (k *Keeper) clear(ctx context.Context, s *sale.Sale) error {
-	b, err := k.start(ctx, s)
+	w, err := k.start(ctx, s)
 	if err != nil {
 		return err
 	}
-	w := k.work(b)
-	for _, step := range []func(context.Context) error{w.freeze, w.drain, w.leave, w.erase} {
-		if err := step(ctx); err != nil {
-			return err
-		}
+	if err := inTurn(ctx, w.freeze, w.drain, w.leave, w.erase); err != nil {
+		return err
 	}
 	k.opts.Observer.WentDirect(s.Number, WhyOver)
 	return nil

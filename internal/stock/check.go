@@ -100,3 +100,17 @@ func (s *Setting) Check() error {
 	}
 	return nil
 }
+
+// MaxLanes is the most lanes that a sale may have.
+const MaxLanes = 64
+
+// Check refuses a transfer that is not one from lane to lane. ErrInvalid.
+func (t *Transfer) Check() error {
+	if t.From < 0 || t.To < 0 || t.From >= MaxLanes || t.To >= MaxLanes || t.From == t.To {
+		return fmt.Errorf("%w: a transfer from lane %d to %d", ErrInvalid, t.From, t.To)
+	}
+	if t.Number == 0 || t.Item < 0 || t.Item >= sale.MaxItems || t.Units < 1 {
+		return fmt.Errorf("%w: transfer %d of %d units of item %d", ErrInvalid, t.Number, t.Units, t.Item)
+	}
+	return nil
+}

@@ -30,10 +30,13 @@ type Counter interface {
 	Holders(ctx context.Context, l Lane) (Holders, error)
 	// Read returns the lane's standing. A lane that is not there is Cold.
 	Read(ctx context.Context, l Lane) (Standing, error)
+	// ReadAll is Read of several lanes, each at an instant of its own.
+	ReadAll(ctx context.Context, lanes []Lane) ([]Standing, error)
 	// Clock tells the time of the lane's own clock.
 	Clock(ctx context.Context, l Lane) (time.Time, error)
 
 	Mirror
+	Mover
 	Builder
 	Tray
 	News
@@ -92,7 +95,7 @@ const (
 type Reply struct {
 	State      State
 	Seq        uint64    // the lane's sequence number after the call
-	Generation uint64    // changes whenever somebody may have been recorded or units may have come back, other than by Take
+	Generation uint64    // changes whenever somebody may have been recorded or units may have come or gone, other than by Take
 	Version    int64     // the sale's version that the lane sells under
 	At         time.Time // the time of the call in the ledger's clock, ms
 	Left       []int64   // by item, after the call; never below zero
@@ -151,7 +154,15 @@ type Standing struct {
 	// Taken and Returned count units for ever, within the epoch.
 	Taken, Returned int64
 	Stock, Left     []int64 // by item; Left may be below zero
-	Offset          time.Duration
+	// Moved is what has come from other lanes less what has gone there, by item:
+	// orders hold Stock + Moved − Left.
+	Moved []int64
+	// Given has the last transfer to each lane that units have gone to, without From,
+	// and Received the number of the last one from each that they have come from, by
+	// that lane's index; nil where there are none.
+	Given    map[int]Transfer
+	Received map[int]uint64
+	Offset   time.Duration
 }
 
 // Mirror carries to a lane what the ledger did without it.
@@ -166,12 +177,43 @@ type Mirror interface {
 	// takes no other kind of act. ErrFrozen, ErrCold, ErrEpoch.
 	Return(ctx context.Context, l Lane, epoch int64, acts []Act) error
 	// Sync brings the rules of a sale's version to the lane; an older or equal
-	// version changes nothing. Stock travels as a total. It returns the version
+	// version changes nothing. Stock travels as the lane's share of the total, and
+	// left moves by what that has moved. It returns the version
 	// the lane has afterwards. ErrFrozen, ErrCold, ErrEpoch.
 	Sync(ctx context.Context, l Lane, epoch int64, r Rules) (int64, error)
 	// SetOffset corrects the distance of the lane's clock from the ledger's.
 	// ErrCold, ErrEpoch.
 	SetOffset(ctx context.Context, l Lane, epoch int64, offset time.Duration) error
+}
+
+// Mover moves units from one lane of a sale to another, in two steps. Between them
+// the units are in neither lane, and anybody who finds the first may do the second:
+// a transfer has a number, and its target takes each number once.
+type Mover interface {
+	// Give takes units out of lane l, which is t.From, for t.To: as many of t.Units
+	// as are left, and nothing happens where none are. t.Number must follow that of
+	// the last transfer which arrived. If the lane has given one of that number or a
+	// higher one, it is that which is returned, and nothing happens: it may not have
+	// arrived. ErrWanted while the lane wants units and has the lower index.
+	// ErrFrozen, ErrCold, ErrEpoch.
+	Give(ctx context.Context, l Lane, t Transfer) (Transfer, error)
+	// Receive brings a transfer to lane l, which is t.To. One that has arrived before
+	// changes nothing. ErrStale if it does not follow the last one that did. ErrFrozen,
+	// ErrCold, ErrEpoch.
+	Receive(ctx context.Context, l Lane, t Transfer) error
+	// Want keeps the units of lane l from lanes with a higher index for so long; of
+	// several lanes that gather more than one unit each, the lowest gets them. Zero
+	// ends it. ErrFrozen, ErrCold, ErrEpoch.
+	Want(ctx context.Context, l Lane, epoch int64, d time.Duration) error
+}
+
+// Transfer is units of one item on their way from one lane to another.
+type Transfer struct {
+	Epoch    int64
+	From, To int    // indexes of lanes
+	Number   uint64 // from 1 on, for each pair of lanes
+	Item     int
+	Units    int64
 }
 
 // ActKind is what an act does.
@@ -247,7 +289,7 @@ type Builder interface {
 	// What is left does not move. ErrFrozen if the lane is not frozen by the token.
 	Load(ctx context.Context, l Lane, token int64, acts []Act) error
 	// Set gives the lane its rules, what is left, and the journal number that is
-	// contained in them. The lane stays frozen. ErrFrozen.
+	// contained in them; transfers are forgotten. The lane stays frozen. ErrFrozen.
 	Set(ctx context.Context, l Lane, token int64, s Setting) error
 	// Unfreeze opens the lane under the epoch token and forgets the records of the
 	// epoch before. Repeated, it changes nothing. ErrFrozen; ErrCold if nothing has
@@ -256,6 +298,9 @@ type Builder interface {
 	// Clear removes the lane, records and tray, while frozen by token and the tray
 	// is empty. Repeated, it changes nothing. ErrFrozen, ErrTray.
 	Clear(ctx context.Context, l Lane, token int64) error
+	// Salts returns the salts of a sale's lanes that spread them evenly over the
+	// servers, as those are now.
+	Salts(ctx context.Context, n sale.Number, lanes int) ([]uint32, error)
 }
 
 // Setting is what a lane starts with.
@@ -334,6 +379,8 @@ var (
 	ErrFrozen = errors.New("stock: the lane is frozen by another build")
 	ErrEpoch  = errors.New("stock: the lane is in another epoch")
 	ErrTray   = errors.New("stock: the tray is not empty")
+	ErrWanted = errors.New("stock: the lane wants its units itself")
+	ErrStale  = errors.New("stock: the lane has forgotten something that was seen")
 )
 
 // ErrUnavailable wraps trouble of the counter's server: nothing was decided, or

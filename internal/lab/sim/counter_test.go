@@ -80,6 +80,34 @@ func (p *counterPort) SetOffset(ctx context.Context, l stock.Lane, epoch int64, 
 	return act(ctx, p.port, sent{toCounter, "SetOffset", " " + offset.String()}, func(ctx context.Context) error { return p.Counter.SetOffset(ctx, l, epoch, offset) })
 }
 
+// ReadAll reads the lanes one after another, so that anything may happen in between.
+func (p *counterPort) ReadAll(ctx context.Context, lanes []stock.Lane) ([]stock.Standing, error) {
+	out := make([]stock.Standing, len(lanes))
+	for i, l := range lanes {
+		var err error
+		if out[i], err = p.Read(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func move(t *stock.Transfer) string {
+	return " e" + n(t.Epoch) + " " + n(int64(t.From)) + ">" + n(int64(t.To)) + " #" + n(int64(t.Number)) + " " + n(t.Units) //nolint:gosec // small
+}
+
+func (p *counterPort) Give(ctx context.Context, l stock.Lane, t stock.Transfer) (stock.Transfer, error) {
+	return through(ctx, p.port, sent{toCounter, "Give", move(&t)}, func(ctx context.Context) (stock.Transfer, error) { return p.Counter.Give(ctx, l, t) })
+}
+
+func (p *counterPort) Receive(ctx context.Context, l stock.Lane, t stock.Transfer) error {
+	return act(ctx, p.port, sent{toCounter, "Receive", move(&t)}, func(ctx context.Context) error { return p.Counter.Receive(ctx, l, t) })
+}
+
+func (p *counterPort) Want(ctx context.Context, l stock.Lane, epoch int64, d time.Duration) error {
+	return act(ctx, p.port, sent{toCounter, "Want", " e" + n(epoch)}, func(ctx context.Context) error { return p.Counter.Want(ctx, l, epoch, d) })
+}
+
 func (p *counterPort) Freeze(ctx context.Context, l stock.Lane, token int64) (stock.Standing, error) {
 	return through(ctx, p.port, sent{toCounter, "Freeze", " t" + n(token)}, func(ctx context.Context) (stock.Standing, error) { return p.Counter.Freeze(ctx, l, token) })
 }

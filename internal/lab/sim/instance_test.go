@@ -58,7 +58,7 @@ func (w *world) start(slot int) {
 		CallTimeout: callTimeout, Clock: time.Now, Drain: drains.Drain, MaxQueued: 1000, Observer: &overseer{w},
 	})
 	i.engine = engine.New(books(".e"), counter(".e"), engine.Options{
-		CallTimeout: callTimeout, Clock: time.Now, Trouble: i.keeper.Trouble, Stale: i.keeper.Stale,
+		CallTimeout: callTimeout, Clock: time.Now, Trouble: i.keeper.Trouble, Stale: i.keeper.Stale, WhileFrozen: i.keeper.WhileFrozen,
 	})
 	i.sweeper = settle.New(books(".s"), settle.Options{CallTimeout: callTimeout})
 	i.desk = books(".o")

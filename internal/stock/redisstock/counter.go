@@ -70,6 +70,7 @@ var sources embed.FS
 type scripts struct {
 	take, records, clock               *redisconn.Script
 	acts, sync, offset                 *redisconn.Script
+	give, receive, want                *redisconn.Script
 	freeze, load, set, unfreeze, erase *redisconn.Script
 	done, retire                       *redisconn.Script
 }
@@ -78,6 +79,7 @@ func loadScripts(o redisconn.ScriptOptions) (scripts, error) {
 	var s scripts
 	for name, script := range map[string]**redisconn.Script{
 		"take": &s.take, "records": &s.records, "clock": &s.clock, "acts": &s.acts, "sync": &s.sync, "offset": &s.offset,
+		"give": &s.give, "receive": &s.receive, "want": &s.want,
 		"freeze": &s.freeze, "load": &s.load, "set": &s.set, "unfreeze": &s.unfreeze, "clear": &s.erase,
 		"done": &s.done, "retire": &s.retire,
 	} {
@@ -133,6 +135,10 @@ func standing(name, word string) error {
 		return stock.ErrEpoch
 	case "tray":
 		return stock.ErrTray
+	case "wanted":
+		return stock.ErrWanted
+	case "stale":
+		return stock.ErrStale
 	case "item":
 		return fmt.Errorf("%w: the lane has other items", stock.ErrInvalid)
 	}

@@ -19,10 +19,14 @@
 //	  items, s<i>, l<i>        number of items; stock and left of each; left may be < 0
 //	  applied                  the journal number up to which rows have arrived
 //	  seq                      raised by every write
-//	  gen                      raised when units came back or somebody was recorded, but by take
+//	  gen                      raised when units came or went or somebody was recorded, but by take
 //	  queued, cap              slips in the tray, and how many there may be
 //	  taken, returned          units, for ever within the epoch
 //	  offset                   the lane's clock less the ledger's, ms
+//	  x<i>                     units of an item that came from other lanes less those that went
+//	  o<lane>                  the last transfer to a lane: number, item, units
+//	  i<lane>                  the number of the last transfer from a lane
+//	  w                        until when the lane wants its units itself, ms of its own clock
 //	{<prefix>:<sale>.<lane>.<salt>}:tray     stream  an entry per call that took something, fields
 //	                           as package stock has them; group "judge"
 //	{<prefix>:<sale>.<lane>.<salt>}:buyers:<epoch>   hash  user → records of 25 bytes, oldest first:

@@ -151,17 +151,32 @@ func (c *Counter) scanOnce(ctx context.Context, key string, cursor uint64, each 
 
 // Read implements stock.Counter.
 func (c *Counter) Read(ctx context.Context, l stock.Lane) (stock.Standing, error) {
+	out, err := c.ReadAll(ctx, []stock.Lane{l})
+	if err != nil {
+		return stock.Standing{}, err
+	}
+	return out[0], nil
+}
+
+// ReadAll implements stock.Counter.
+func (c *Counter) ReadAll(ctx context.Context, lanes []stock.Lane) ([]stock.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	fields, err := c.client.Do(ctx, c.client.B().Hgetall().Key(c.keys(l).meta()).Build()).AsStrMap()
-	if err != nil {
-		return stock.Standing{}, unavailable("read", err)
+	asked := make(rueidis.Commands, len(lanes))
+	for i, l := range lanes {
+		asked[i] = c.client.B().Hgetall().Key(c.keys(l).meta()).Build()
 	}
-	s, err := readMeta(fields)
-	if err != nil {
-		return stock.Standing{}, unavailable("read", err)
+	out := make([]stock.Standing, len(lanes))
+	for i, answer := range c.client.DoMulti(ctx, asked...) {
+		fields, err := answer.AsStrMap()
+		if err == nil {
+			out[i], err = readMeta(fields)
+		}
+		if err != nil {
+			return nil, unavailable("read", err)
+		}
 	}
-	return s, nil
+	return out, nil
 }
 
 // readMeta reads the fields of meta; none is a cold lane.
@@ -187,7 +202,9 @@ func readMeta(fields map[string]string) (stock.Standing, error) {
 	for i := range min(number("items"), sale.MaxItems) {
 		s.Stock = append(s.Stock, number("s"+decimal(i)))
 		s.Left = append(s.Left, number("l"+decimal(i)))
+		s.Moved = append(s.Moved, 0)
 	}
+	errs = append(errs, readMoves(&s, fields))
 	return s, errors.Join(errs...)
 }
 

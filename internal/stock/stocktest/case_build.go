@@ -50,7 +50,7 @@ func buildFirst(t *testing.T, w *world) {
 	s = w.read(t)
 	require.Equal(t, stock.Standing{
 		State: stock.Open, Epoch: 3, Version: 1, Applied: 5, Seq: s.Seq, Generation: s.Generation, Taken: 3,
-		Stock: []int64{10}, Left: []int64{7},
+		Stock: []int64{10}, Left: []int64{7}, Moved: []int64{0},
 	}, s)
 	require.Equal(t, int64(6), w.take(t, w.click("cid", "k", 1)).Left[0])
 }

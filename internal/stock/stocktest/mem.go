@@ -53,6 +53,12 @@ type memMeta struct {
 	taken, returned   int64
 	left              []int64
 	offset            time.Duration
+	// Transfers: units by item, the last one to each lane, the number of the last one
+	// from each, and until when the lane wants its units itself.
+	moved    []int64
+	given    map[int]stock.Transfer
+	received map[int]uint64
+	wanted   time.Time
 }
 
 type memBuyer struct {
@@ -132,6 +138,18 @@ func (m *Mem) Read(ctx context.Context, l stock.Lane) (stock.Standing, error) {
 	return call(ctx, m, func() (stock.Standing, error) { return m.lane(l).standing(), nil })
 }
 
+// ReadAll implements stock.Counter.
+func (m *Mem) ReadAll(ctx context.Context, lanes []stock.Lane) ([]stock.Standing, error) {
+	out := make([]stock.Standing, len(lanes))
+	for i, l := range lanes {
+		var err error
+		if out[i], err = m.Read(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 // Clock implements stock.Counter.
 func (m *Mem) Clock(ctx context.Context, _ stock.Lane) (time.Time, error) {
 	return call(ctx, m, func() (time.Time, error) { return m.clock().UTC(), nil })
@@ -153,6 +171,7 @@ func (x *memLane) standing() stock.Standing {
 		State: m.state(), Epoch: m.epoch, FrozenBy: m.frozenBy, Version: m.rules.Version, Applied: m.applied,
 		Seq: m.seq, Generation: m.generation, Queued: m.queued, Taken: m.taken, Returned: m.returned,
 		Stock: slices.Clone(m.rules.Stock), Left: slices.Clone(m.left), Offset: m.offset,
+		Moved: slices.Clone(m.moved), Given: maps.Clone(m.given), Received: maps.Clone(m.received),
 	}
 }
 

@@ -84,6 +84,7 @@ func (m *Mem) Set(ctx context.Context, l stock.Lane, token int64, s stock.Settin
 		for i := range s.Left {
 			x.meta.taken += s.Stock[i] - s.Left[i]
 		}
+		x.meta.moved, x.meta.given, x.meta.received, x.meta.wanted = make([]int64, len(s.Left)), nil, nil, time.Time{}
 		x.settle()
 		x.meta.ready = true
 		x.meta.seq++

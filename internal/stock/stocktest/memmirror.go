@@ -153,7 +153,7 @@ func (m *Mem) Sync(ctx context.Context, l stock.Lane, epoch int64, r stock.Rules
 		}
 		for i, total := range r.Stock {
 			if i == len(x.meta.left) {
-				x.meta.left = append(x.meta.left, total)
+				x.meta.left, x.meta.moved = append(x.meta.left, total), append(x.meta.moved, 0)
 				continue
 			}
 			x.meta.left[i] += total - old.Stock[i]

@@ -28,5 +28,8 @@ for i = 0, items - 1 do
 	fields[n + 3], fields[n + 4] = 'l' .. i, ARGV[13 + 2 * i]
 end
 for i = items, m[3] - 1 do call('HDEL', meta, 's' .. i, 'l' .. i) end
+for _, name in ipairs(call('HKEYS', meta)) do -- of transfers
+	if string.find(name, '^[oix]%d+$') or name == 'w' then call('HDEL', meta, name) end
+end
 call('HSET', meta, unpack(fields))
 return {'ok'}
