@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -85,7 +86,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
 	}
 }
 
@@ -170,7 +171,8 @@ func (r *round) bringHome(ctx context.Context) (came bool, err error) {
 	return came, err
 }
 
-// prove reads the lanes again, and finds shortages proven if nothing has moved.
+// prove reads the lanes again, and finds shortages proven if nothing has moved and
+// nothing was taken: then there was an instant at which just that was left.
 func (r *round) prove(ctx context.Context, short []int) (bool, error) {
 	again, err := r.read(ctx, r.counter)
 	if err != nil {
@@ -185,7 +187,11 @@ func (r *round) prove(ctx context.Context, short []int) (bool, error) {
 		return true, nil // something came since the lane was found short
 	}
 	for _, i := range short {
-		r.out[i] = Gathered{Short: true, Left: max(0, Left(again, r.Short[i].Item))}
+		units := Left(again, r.Short[i].Item)
+		if units != Left(r.at, r.Short[i].Item) {
+			return false, nil
+		}
+		r.out[i] = Gathered{Short: true, Left: max(0, units)}
 	}
 	return true, nil
 }

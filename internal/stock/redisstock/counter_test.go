@@ -79,7 +79,16 @@ type sales struct{ last atomic.Uint32 }
 
 func (s *sales) lane() stock.Lane {
 	n := s.last.Add(1)
-	return stock.Lane{Sale: sale.Number(n), Index: int(n % 3), Salt: n * 2_654_435_761}
+	return laneOf(n, int(n%3))
+}
+
+func laneOf(n uint32, index int) stock.Lane {
+	return stock.Lane{Sale: sale.Number(n), Index: index, Salt: (n + uint32(index)) * 2_654_435_761} //nolint:gosec // small
+}
+
+// others returns the other two lanes of the lane's sale.
+func others(l stock.Lane) []stock.Lane {
+	return []stock.Lane{laneOf(uint32(l.Sale), (l.Index+1)%3), laneOf(uint32(l.Sale), (l.Index+2)%3)}
 }
 
 func TestCounter(t *testing.T) {
@@ -91,6 +100,7 @@ func TestCounter(t *testing.T) {
 		t.Helper()
 		proxy := testenv.NewProxy(t, server.Addr)
 		w := stocktest.World{Counter: open(t, dial(t, "redis://"+proxy.Addr)), Lane: numbers.lane()}
+		w.Others = others(w.Lane)
 		w.Faults = faults(server, w.Lane)
 		w.Faults.LoseReply = func() (end func()) {
 			for _, request := range []string{"EVALSHA\r\n", "XREADGROUP", "XAUTOCLAIM"} {
@@ -111,6 +121,7 @@ func TestCounterOnCluster(t *testing.T) {
 	stocktest.Run(t, func(t *testing.T) stocktest.World {
 		t.Helper()
 		w := stocktest.World{Counter: open(t, client), Lane: numbers.lane()}
+		w.Others = others(w.Lane)
 		w.Faults = faults(clusterLook{t, client}, w.Lane)
 		return w
 	})
@@ -145,6 +156,10 @@ func warm(tb testing.TB, c *redisstock.Counter) {
 	require.NoError(tb, err)
 	_, err = c.Take(ctx, stock.Call{Lane: l, Epoch: 1, Terms: 1, AskedAt: time.Now()})
 	require.NoError(tb, err)
+	_, err = c.Give(ctx, l, stock.Transfer{Epoch: 1, To: 1, Number: 1, Units: 1})
+	require.NoError(tb, err)
+	require.NoError(tb, c.Receive(ctx, l, stock.Transfer{Epoch: 1, From: 1, Number: 1, Units: 1}))
+	require.NoError(tb, c.Want(ctx, l, 1, 0))
 	_, err = c.Freeze(ctx, l, 2)
 	require.NoError(tb, err)
 	require.NoError(tb, c.Load(ctx, l, 2, []stock.Act{act}))

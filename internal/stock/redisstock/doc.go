@@ -18,7 +18,7 @@
 //	  limit, terms, version    of the sale
 //	  items, s<i>, l<i>        number of items; stock and left of each; left may be < 0
 //	  applied                  the journal number up to which rows have arrived
-//	  seq                      raised by every write
+//	  seq                      raised by every write but that of w
 //	  gen                      raised when units came or went or somebody was recorded, but by take
 //	  queued, cap              slips in the tray, and how many there may be
 //	  taken, returned          units, for ever within the epoch

@@ -3,10 +3,10 @@ package redisstock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -78,9 +78,9 @@ func readMoves(s *stock.Standing, fields map[string]string) error {
 		n, err := strconv.Atoi(name[1:])
 		switch name[:1] {
 		case "o":
-			t := stock.Transfer{Epoch: s.Epoch, To: n}
-			_, scanErr := fmt.Sscanf(value, "%d %d %d", &t.Number, &t.Item, &t.Units)
+			t, scanErr := readGiven(value)
 			err = errors.Join(err, scanErr)
+			t.Epoch, t.To = s.Epoch, n
 			if s.Given == nil {
 				s.Given = make(map[int]stock.Transfer)
 			}
@@ -104,6 +104,24 @@ func readMoves(s *stock.Standing, fields map[string]string) error {
 	return errors.Join(errs...)
 }
 
+var errGiven = errors.New("a transfer is malformed")
+
+// readGiven reads number, item and units of a transfer.
+func readGiven(value string) (t stock.Transfer, err error) {
+	words := strings.Split(value, " ")
+	if len(words) != 3 {
+		return t, errGiven
+	}
+	var failed [3]error
+	t.Number, failed[0] = strconv.ParseUint(words[0], 10, 64)
+	t.Item, failed[1] = strconv.Atoi(words[1])
+	t.Units, failed[2] = strconv.ParseInt(words[2], 10, 64)
+	if err = errors.Join(failed[:]...); err != nil || t.Item < 0 || t.Units < 1 {
+		return stock.Transfer{}, errors.Join(errGiven, err)
+	}
+	return t, nil
+}
+
 // maxSalts bounds the search for a salt; each fits with a probability of one in as
 // many as there are masters.
 const maxSalts = 10_000
@@ -120,7 +138,7 @@ func (c *Counter) Salts(ctx context.Context, n sale.Number, lanes int) ([]uint32
 		return salts, err
 	}
 	for i := range salts {
-		want := masters[(int(n)+i)%len(masters)]
+		want := masters[(uint64(n)+uint64(i))%uint64(len(masters))]
 		for {
 			slot, err := c.slot(ctx, c.keys(stock.Lane{Sale: n, Index: i, Salt: salts[i]}).meta())
 			if err != nil {

@@ -250,6 +250,12 @@ func TestKeys(t *testing.T) {
 	live(t, c, l, 10)
 	_, err = c.Take(ctx, click(l, 1))
 	require.NoError(t, err)
+	_, err = c.Give(ctx, l, stock.Transfer{Epoch: 1, From: 2, Number: 1, Units: 1})
+	require.NoError(t, err)
+	require.NoError(t, c.Receive(ctx, l, stock.Transfer{Epoch: 1, From: 1, To: 2, Number: 1, Units: 1}))
+	require.NoError(t, c.Want(ctx, l, 1, time.Hour))
+	fields := strings.Fields(server.Must("HKEYS", key(l, "meta")))
+	require.Subset(t, fields, []string{"x0", "o0", "i1", "w"})
 	_, err = c.Freeze(ctx, l, 2)
 	require.NoError(t, err)
 	require.NoError(t, c.Load(ctx, l, 2, []stock.Act{{ID: orderID(7, 1), User: "user-1", Quantity: 1}}))
@@ -263,13 +269,17 @@ func TestKeys(t *testing.T) {
 		require.Contains(t, string(doc), "}:"+part, "%s is in the table", name)
 		require.Contains(t, string(page), "}:"+part, "%s is in the page", name)
 	}
-	for field := range strings.FieldsSeq(server.Must("HKEYS", key(l, "meta"))) {
-		if field == "s0" || field == "l0" {
+	for _, field := range append(fields, strings.Fields(server.Must("HKEYS", key(l, "meta")))...) {
+		switch field {
+		case "s0", "l0", "x0":
 			field = field[:1] + "<i>"
+		case "o0", "i1":
+			field = field[:1] + "<lane>"
 		}
 		require.Contains(t, string(page), "`"+field+"`", "the field is in the page")
 		require.Regexp(t, `\n//\t  ([a-z<>]+, )*`+field+`[ ,]`, string(doc), "the field %s is in the table", field)
 	}
+	require.NotContains(t, server.Must("HKEYS", key(l, "meta")), "x0", "a build forgets transfers")
 	require.Len(t, server.Must("HGET", key(l, "buyers:1"), "user-1"), 25)
 
 	other, err := redisstock.New(dial(t, server.URL), redisstock.Options{})

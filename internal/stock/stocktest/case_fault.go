@@ -169,7 +169,15 @@ func spoilt(part Part) func(t *testing.T, w *world) {
 				_, err := w.Counter.Sync(ctx, l, w.epoch, rules)
 				return err
 			},
-			"offset":   func() error { return w.Counter.SetOffset(ctx, l, w.epoch, time.Second) },
+			"offset": func() error { return w.Counter.SetOffset(ctx, l, w.epoch, time.Second) },
+			"give": func() error {
+				_, err := w.Counter.Give(ctx, l, stock.Transfer{Epoch: w.epoch, From: l.Index, To: l.Index + 1, Number: 1, Units: 1})
+				return err
+			},
+			"receive": func() error {
+				return w.Counter.Receive(ctx, l, stock.Transfer{Epoch: w.epoch, From: l.Index + 1, To: l.Index, Number: 1, Units: 1})
+			},
+			"want":     func() error { return w.Counter.Want(ctx, l, w.epoch, time.Hour) },
 			"load":     func() error { return w.Counter.Load(ctx, l, 9, []stock.Act{giveBack(0, o, "ann")}) },
 			"set":      func() error { return w.Counter.Set(ctx, l, 9, s) },
 			"unfreeze": func() error { return w.Counter.Unfreeze(ctx, l, 9) },
@@ -188,7 +196,7 @@ func spoilt(part Part) func(t *testing.T, w *world) {
 			},
 		}
 		needs := map[Part][]string{
-			PartMeta: {"take", "apply", "return", "done", "freeze", "sync", "offset", "load", "set", "unfreeze", "clear", "records", "holders"},
+			PartMeta: {"take", "apply", "return", "done", "freeze", "sync", "offset", "give", "receive", "want", "load", "set", "unfreeze", "clear", "records", "holders"},
 			PartTray: {"take", "done", "freeze", "claim"}, PartBuyers: {"take", "apply", "return", "records", "holders"},
 		}
 		before, held := w.read(t), w.look(t)

@@ -27,6 +27,7 @@ func Agree(t *rapid.T, a, b World) {
 	m.build(t)
 	t.Repeat(map[string]func(*rapid.T){
 		"take": m.take, "take more": m.take, "apply": m.apply, "return": m.giveBack, "sync": m.sync, "offset": m.offset,
+		"give": m.give, "receive": m.receive, "want": m.want,
 		"freeze": m.freeze, "load": m.load, "set": m.set, "unfreeze": m.unfreeze, "build": m.build, "clear": m.clear,
 		"claim": m.claim, "take over": m.takeOver, "done": m.done, "retire": m.retire, "": m.compare,
 	})
@@ -68,7 +69,9 @@ func (m *machine) both(t *rapid.T, call func(c stock.Counter) error) {
 
 // kindOf returns what a caller can tell an error by.
 func kindOf(err error) error {
-	for _, kind := range []error{stock.ErrCold, stock.ErrFrozen, stock.ErrEpoch, stock.ErrTray, stock.ErrInvalid, stock.ErrUnavailable} {
+	for _, kind := range []error{
+		stock.ErrCold, stock.ErrFrozen, stock.ErrEpoch, stock.ErrTray, stock.ErrWanted, stock.ErrStale, stock.ErrInvalid, stock.ErrUnavailable,
+	} {
 		if errors.Is(err, kind) {
 			return kind
 		}
@@ -189,6 +192,37 @@ func (m *machine) sync(t *rapid.T) {
 func (m *machine) offset(t *rapid.T) {
 	epoch, offset := mostly(t, "epoch", m.epoch), time.Duration(rapid.Int64Range(-5, 5).Draw(t, "offset"))*time.Second
 	m.both(t, func(c stock.Counter) error { return c.SetOffset(m.ctx(), m.lane, epoch, offset) })
+}
+
+// transfer draws a transfer, mostly the next one, between the lane and one of two
+// others, above or below it.
+func (m *machine) transfer(t *rapid.T, last func(s *stock.Standing, other int) uint64) (here, there stock.Transfer) {
+	standing, err := m.b.Counter.Read(m.ctx(), m.lane)
+	require.NoError(t, err)
+	other := (m.lane.Index + rapid.IntRange(1, 2).Draw(t, "other")) % 3
+	here = stock.Transfer{
+		Epoch: mostly(t, "epoch", m.epoch), From: m.lane.Index, To: other, Item: rapid.IntRange(0, 2).Draw(t, "item"),
+		Units:  rapid.Int64Range(1, 4).Draw(t, "units"),
+		Number: uint64(max(0, mostly(t, "number", int64(last(&standing, other))+1))), //nolint:gosec // small
+	}
+	there = here
+	there.From, there.To = here.To, here.From
+	return here, there
+}
+
+func (m *machine) give(t *rapid.T) {
+	transfer, _ := m.transfer(t, func(s *stock.Standing, other int) uint64 { return s.Given[other].Number })
+	both(t, m, func(s *side) (stock.Transfer, error) { return s.Counter.Give(m.ctx(), m.lane, transfer) })
+}
+
+func (m *machine) receive(t *rapid.T) {
+	_, transfer := m.transfer(t, func(s *stock.Standing, other int) uint64 { return s.Received[other] })
+	m.both(t, func(c stock.Counter) error { return c.Receive(m.ctx(), m.lane, transfer) })
+}
+
+func (m *machine) want(t *rapid.T) {
+	epoch, d := mostly(t, "epoch", m.epoch), time.Duration(rapid.IntRange(0, 1).Draw(t, "hours"))*time.Hour
+	m.both(t, func(c stock.Counter) error { return c.Want(m.ctx(), m.lane, epoch, d) })
 }
 
 func (m *machine) freeze(t *rapid.T) {

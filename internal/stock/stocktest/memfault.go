@@ -71,11 +71,17 @@ func (m *Mem) Forget(l stock.Lane) {
 	}
 }
 
-// Wipe loses everything, as a restart without persistence does.
-func (m *Mem) Wipe() {
+// Wipe loses everything, as a restart without persistence does; of these lanes
+// alone, if any are named.
+func (m *Mem) Wipe(only ...stock.Lane) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lanes = make(map[stock.Lane]*memLane)
+	if len(only) == 0 {
+		m.lanes = make(map[stock.Lane]*memLane)
+	}
+	for _, l := range only {
+		delete(m.lanes, l)
+	}
 }
 
 // Plant puts an entry of any fields into the tray, as somebody with write access
@@ -111,11 +117,20 @@ func (m *Mem) Save() Snapshot {
 }
 
 // Restore brings back what Save returned, as a fail-over to a replica that lags
-// does: everything since is forgotten.
-func (m *Mem) Restore(s Snapshot) {
+// does: everything since is forgotten; by these lanes alone, if any are named.
+func (m *Mem) Restore(s Snapshot, only ...stock.Lane) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lanes = cloneLanes(s.lanes)
+	old := cloneLanes(s.lanes)
+	if len(only) == 0 {
+		m.lanes = old
+	}
+	for _, l := range only {
+		delete(m.lanes, l)
+		if x := old[l]; x != nil {
+			m.lanes[l] = x
+		}
+	}
 	m.wake()
 }
 
@@ -132,6 +147,7 @@ func (x *memLane) clone() *memLane {
 	if x.meta != nil {
 		m := *x.meta
 		m.left, m.rules = slices.Clone(x.meta.left), cloneRules(&x.meta.rules)
+		m.moved, m.given, m.received = slices.Clone(x.meta.moved), maps.Clone(x.meta.given), maps.Clone(x.meta.received)
 		c.meta = &m
 	}
 	for epoch, buyers := range x.buyers {

@@ -21,7 +21,7 @@ func Run(t *testing.T, open func(t *testing.T) World) {
 	can := open(t)
 	for _, c := range slices.Concat(
 		takeCases(), refusalCases(), callCases(), windowCases(), largeCases(), mirrorCases(), syncCases(),
-		buildCases(), trayCases(), newsCases(), lossCases(), spoilCases(), raceCases(),
+		buildCases(), trayCases(), newsCases(), lossCases(), spoilCases(), raceCases(), moveCases(), gatherCases(),
 	) {
 		if c.needs != nil && !c.needs(&can) {
 			continue

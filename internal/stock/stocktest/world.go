@@ -2,6 +2,7 @@ package stocktest
 
 import (
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 type World struct {
 	Counter stock.Counter
 	Lane    stock.Lane
+	// Others are two more lanes of the same sale; nil for a counter that is examined
+	// with one alone.
+	Others []stock.Lane
 	// Advance moves the clock of the lane, where it is in the examiner's hand; nil
 	// where it is the world's.
 	Advance func(d time.Duration)
@@ -51,12 +55,13 @@ type Faults struct {
 
 // MemWorld returns a world over a fresh Mem, with every capability that it has.
 func MemWorld(*testing.T) World {
-	now := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
-	m := NewMem(func() time.Time { return now })
+	start := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
+	var passed atomic.Int64
+	m := NewMem(func() time.Time { return start.Add(time.Duration(passed.Load())) })
 	l := stock.Lane{Sale: 7, Index: 1, Salt: 42}
 	return World{
-		Counter: m, Lane: l,
-		Advance: func(d time.Duration) { now = now.Add(d) },
+		Counter: m, Lane: l, Others: []stock.Lane{{Sale: 7, Index: 0, Salt: 41}, {Sale: 7, Index: 2, Salt: 43}},
+		Advance: func(d time.Duration) { passed.Add(int64(d)) },
 		Faults: Faults{
 			LoseReply: func() func() {
 				m.LoseReply()
@@ -294,7 +299,7 @@ func (w *world) recount(t *testing.T) {
 	}
 	var sum int64
 	for i := range held {
-		require.Equal(t, s.Stock[i]-s.Left[i], held[i], "what is not left of item %d is held by somebody", i)
+		require.Equal(t, s.Stock[i]+s.Moved[i]-s.Left[i], held[i], "what is not left of item %d is held by somebody", i)
 		sum += held[i]
 	}
 	require.Equal(t, s.Taken-s.Returned, sum, "taken less returned is held by somebody")

@@ -12,7 +12,7 @@
 local call, format = redis.call, string.format
 local meta, given = KEYS[1], 'o' .. ARGV[3]
 
-local m = call('HMGET', meta, 'epoch', 'frozen', 'seq', 'gen', given, 'w', 'l' .. ARGV[5])
+local m = call('HMGET', meta, 'epoch', 'frozen', 'seq', 'gen', given, 'w', 'l' .. ARGV[5], 'x' .. ARGV[5])
 if not m[1] then return {'cold'} end
 if m[2] then return {'frozen'} end
 if m[1] ~= ARGV[1] then return {'epoch'} end
@@ -29,7 +29,6 @@ local left = tonumber(m[7] or 0)
 local units = math.min(left, tonumber(ARGV[6]))
 if units <= 0 then return {'ok', tonumber(ARGV[4]), tonumber(ARGV[5]), 0} end
 
-call('HINCRBY', meta, 'x' .. ARGV[5], format('%.0f', -units))
-call('HSET', meta, 'l' .. ARGV[5], format('%.0f', left - units), given, ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. format('%.0f', units),
-	'seq', format('%.0f', m[3] + 1), 'gen', format('%.0f', m[4] + 1))
+call('HSET', meta, 'l' .. ARGV[5], format('%.0f', left - units), 'x' .. ARGV[5], format('%.0f', (m[8] or 0) - units),
+	given, ARGV[4] .. ' ' .. ARGV[5] .. ' ' .. format('%.0f', units), 'seq', format('%.0f', m[3] + 1), 'gen', format('%.0f', m[4] + 1))
 return {'ok', tonumber(ARGV[4]), tonumber(ARGV[5]), units}
