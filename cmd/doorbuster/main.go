@@ -5,7 +5,11 @@ package main
 import (
 	"os"
 
+	"github.com/doorbuster/doorbuster/internal/app"
 	"github.com/doorbuster/doorbuster/internal/cli"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:], cli.Standard())) }
+func main() {
+	app.TuneGC()
+	os.Exit(cli.Main(os.Args[1:], cli.Standard()))
+}

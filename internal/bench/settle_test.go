@@ -178,7 +178,7 @@ func bareRows(b *testing.B) func() error {
 		defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 		if _, err := tx.Exec(ctx, `INSERT INTO orders (sale, id, user_id, sku, quantity, terms, amount, currency, state, epoch, version,
 				reserved_at, expires_at, ended_at, reason, payment_id)
-			SELECT $1, u.id, u.user_id, 'shoe', 1, 1, 4900, 'EUR', 'reserved', 1, 1, $4, $4 + 3600000, 0, '', ''
+			SELECT $1, u.id, u.user_id, 'shoe', 1, 1, 4900, 'EUR', 'reserved', 1, 1, $4::bigint, $4::bigint + 3600000, 0, '', ''
 			FROM unnest($2::uuid[], $3::text[]) AS u (id, user_id)`, number, ids, users, now); err != nil {
 			return err
 		}

@@ -43,8 +43,9 @@ func (l *lane) reserve(ctx context.Context, v *View, batch []*try) error {
 		l.load(ctx, v)
 	}
 	for i, t := range batch {
-		t.reply(outcome{Result: out.Results[i], view: v, source: FromLedger, call: callTime{ledger: ended.Sub(started)}}, out.Results[i].Err)
+		t.set(outcome{Result: out.Results[i], view: v, source: FromLedger, call: callTime{ledger: ended.Sub(started)}}, out.Results[i].Err)
 	}
+	l.line.wake(batch)
 	return nil
 }
 

@@ -86,6 +86,7 @@ func (t *taking) run(ctx context.Context) error {
 	for i := range t.batch {
 		t.answer(i)
 	}
+	t.line.wake(t.batch)
 	t.batch = nil
 	return nil
 }
@@ -96,10 +97,10 @@ func (t *taking) learn(ctx context.Context) {
 	}
 }
 
-// answer tells the one who made attempt i what came of it.
+// answer says what came of attempt i, for wake to tell.
 func (t *taking) answer(i int) {
 	r, a := &t.reply.Results[i], &t.call.Attempts[i]
-	t.batch[i].reply(outcome{
+	t.batch[i].set(outcome{
 		Result: ledger.Result{Verdict: r.Verdict, Left: r.Left, RetryAt: r.RetryAt},
 		view:   t.view, source: FromCounter, call: callTime{stock: t.took},
 		slip: stock.Slip{

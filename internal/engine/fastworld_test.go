@@ -32,6 +32,29 @@ type counted struct {
 	after  func(*stock.Reply)      // runs between the answer of Take and the caller
 	syncIn func(stock.Lane) error  // runs before Sync; an error fails it
 	loadIn func()                  // runs once, before Holders
+	cut    map[string]error        // what fails, by step of a transfer; "unheard …" when it has happened
+}
+
+// cutOff returns the error with which a step fails.
+func (c *counted) cutOff(step string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut[step]
+}
+
+func (c *counted) Give(ctx context.Context, l stock.Lane, t stock.Transfer) (stock.Transfer, error) {
+	if err := c.cutOff("give"); err != nil {
+		return stock.Transfer{}, err
+	}
+	out, err := c.Counter.Give(ctx, l, t)
+	return out, errors.Join(err, c.cutOff("unheard give"))
+}
+
+func (c *counted) Receive(ctx context.Context, l stock.Lane, t stock.Transfer) error {
+	if err := c.cutOff("receive"); err != nil {
+		return err
+	}
+	return errors.Join(c.Counter.Receive(ctx, l, t), c.cutOff("unheard receive"))
 }
 
 func (c *counted) set(f func()) {

@@ -15,19 +15,22 @@ func (t *taking) gather(ctx context.Context) error {
 	t.learn(ctx)
 	g, short := t.shortages()
 	var waiting []int
+	var done []*try
 	for i := range t.batch {
 		if _, is := short[i]; is {
 			waiting = append(waiting, i)
-		} else {
-			t.answer(i)
+			continue
 		}
+		t.answer(i)
+		done = append(done, t.batch[i])
 	}
+	t.line.wake(done)
 	var out []stock.Gathered
 	var err error
 	if len(waiting) > 0 {
 		out, err = stock.Gather(ctx, t.stand.counter, g)
 	}
-	var stay []*try
+	var stay, refused []*try
 	if err == nil {
 		t.gone(ctx, g, out)
 	}
@@ -37,10 +40,12 @@ func (t *taking) gather(ctx context.Context) error {
 			r.Left = out[short[i]].Left
 			r.Verdict = shortage(r.Left)
 			t.answer(i)
+			refused = append(refused, t.batch[i])
 		} else {
 			stay = append(stay, t.batch[i])
 		}
 	}
+	t.line.wake(refused)
 	t.batch = stay
 	return t.explain(err)
 }

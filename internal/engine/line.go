@@ -40,9 +40,32 @@ type ticket[Q, A any] struct {
 	done   chan struct{} // closed when answer and err are there
 }
 
+// reply answers a ticket at once.
 func (t *ticket[Q, A]) reply(a A, err error) {
-	t.answer, t.err = a, err
+	t.set(a, err)
 	close(t.done)
+}
+
+// set gives a ticket its answer; wake tells.
+func (t *ticket[Q, A]) set(a A, err error) { t.answer, t.err = a, err }
+
+// wakeInline is how many are told one after the other rather than by a goroutine.
+const wakeInline = 16
+
+// wake tells those whose answers are set. A crowd is told beside the call of the
+// next batch: otherwise that waits for the processors until each of them has run.
+func (l *line[Q, A]) wake(batch []*ticket[Q, A]) {
+	if len(batch) <= wakeInline {
+		tell(batch)
+		return
+	}
+	l.rules.calls.Go(func() { tell(batch) })
+}
+
+func tell[Q, A any](batch []*ticket[Q, A]) {
+	for _, t := range batch {
+		close(t.done)
+	}
 }
 
 // ask queues the question and waits for its answer. If ctx ends first it is

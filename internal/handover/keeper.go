@@ -334,7 +334,11 @@ func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
 	case k.forgetful(&is):
 		return WhyStale, nil
 	}
-	return "", k.level(ctx, &is, lanes, after)
+	err = k.level(ctx, &is, lanes, after)
+	if errors.Is(err, stock.ErrStale) {
+		return WhyStale, nil
+	}
+	return "", err
 }
 
 // adrift reports whether lanes have moved units among them that nobody gave, or that
