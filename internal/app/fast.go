@@ -77,13 +77,13 @@ func newFast(h *house, counter stock.Counter) *fast {
 
 // queued counts the slips of a sale that are not judged yet.
 func (f *fast) queued(ctx context.Context, s *sale.Sale) (int64, error) {
+	at, err := f.counter.ReadAll(ctx, stock.LanesOf(s))
+	if err != nil {
+		return 0, err
+	}
 	var slips int64
-	for _, l := range stock.LanesOf(s) {
-		at, err := f.counter.Read(ctx, l)
-		if err != nil {
-			return 0, err
-		}
-		slips += at.Queued
+	for i := range at {
+		slips += at[i].Queued
 	}
 	return slips, nil
 }
@@ -110,7 +110,7 @@ func (h *house) reachable(ctx context.Context) error {
 		if v.Path != sale.PathFast {
 			continue
 		}
-		if _, err := h.fast.counter.Clock(ctx, stock.LanesOf(&v.Sale)[0]); err != nil {
+		if _, err := h.fast.counter.ReadAll(ctx, stock.LanesOf(&v.Sale)); err != nil {
 			return fmt.Errorf("the fast counter cannot be reached: %w", err)
 		}
 	}

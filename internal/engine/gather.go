@@ -28,7 +28,9 @@ func (t *taking) gather(ctx context.Context) error {
 	var out []stock.Gathered
 	var err error
 	if len(waiting) > 0 {
+		started := t.stand.opts.Clock()
 		out, err = stock.Gather(ctx, t.stand.counter, g)
+		t.stand.opts.Observer.Gathered(t.stand.opts.Clock().Sub(started), err)
 	}
 	var stay, refused []*try
 	if err == nil {

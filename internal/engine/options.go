@@ -80,6 +80,8 @@ type Observer interface {
 	Batched(by Source, attempts int, took time.Duration, err error)
 	// Decided reports one verdict and who gave it.
 	Decided(v sale.Verdict, by Source)
+	// Gathered reports a search for units in the other lanes of a sale.
+	Gathered(took time.Duration, err error)
 	// Mirrored reports that a change of the ledger's was brought to the fast counter
 	// at once, or why not; the journal brings it later.
 	Mirrored(err error)
@@ -99,4 +101,5 @@ type nobody struct{}
 
 func (nobody) Batched(Source, int, time.Duration, error) {}
 func (nobody) Decided(sale.Verdict, Source)              {}
+func (nobody) Gathered(time.Duration, error)             {}
 func (nobody) Mirrored(error)                            {}

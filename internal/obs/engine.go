@@ -15,6 +15,7 @@ type Engine struct {
 	takes    calls // of the fast counter
 	verdicts map[engine.Source]map[sale.Verdict]prometheus.Counter
 	unlisted prometheus.Counter
+	gathered gathers
 	mirrored prometheus.Counter
 	missed   prometheus.Counter
 }
@@ -24,6 +25,12 @@ type calls struct {
 	attempts prometheus.Histogram
 	seconds  prometheus.Histogram
 	errors   prometheus.Counter
+}
+
+// gathers counts the searches for units in other lanes.
+type gathers struct {
+	seconds prometheus.Histogram
+	errors  prometheus.Counter
 }
 
 var _ engine.Observer = (*Engine)(nil)
@@ -41,6 +48,10 @@ func newEngine(m *maker) Engine {
 			attempts: m.histogram("take_attempts", "Attempts decided by one call of the fast counter.", sizes),
 			seconds:  m.histogram("take_seconds", "Time of one call of the fast counter that decided attempts.", latencyBuckets()),
 			errors:   m.counter("take_errors_total", "Calls of the fast counter that failed; what they took is told by a repetition."),
+		},
+		gathered: gathers{
+			seconds: m.histogram("gather_seconds", "Time in which a lane that was short gathered units from the others of its sale, or found that they have none.", latencyBuckets()),
+			errors:  m.counter("gather_errors_total", "Gatherings that came to nothing: a lane did not answer or was out of order, or others were faster."),
 		},
 		mirrored: m.counter("mirror_calls_total", "Changes of the ledger's brought to the fast counter at once, and messages to other instances."),
 		missed:   m.counter("mirror_errors_total", "Those of them that failed; the journal brings them later."),
@@ -83,6 +94,14 @@ func (e *Engine) Decided(v sale.Verdict, by engine.Source) {
 		held = e.unlisted
 	}
 	held.Inc()
+}
+
+// Gathered implements engine.Observer.
+func (e *Engine) Gathered(took time.Duration, err error) {
+	e.gathered.seconds.Observe(took.Seconds())
+	if err != nil {
+		e.gathered.errors.Inc()
+	}
 }
 
 // Mirrored implements engine.Observer.

@@ -90,6 +90,7 @@ func TestObserversCount(t *testing.T) {
 	seller.Decided(sale.Taken, engine.FromCounter)
 	seller.Batched(engine.FromCounter, 5, time.Second, nil)
 	seller.Mirrored(errors.New("no"))
+	seller.Gathered(time.Second, errors.New("no"))
 	sweeper.Swept(7, 1500*time.Millisecond, 2)
 	sweeper.Refused(sale.OrderID{}, errors.New("no"))
 	op := m.HTTP.Operation("buy")
@@ -104,6 +105,7 @@ func TestObserversCount(t *testing.T) {
 		`doorbuster_buy_verdicts_total{source="memory",verdict="sold_out"} 2`,
 		`doorbuster_buy_verdicts_total{source="ledger",verdict="other"} 1`,
 		`doorbuster_buy_verdicts_total{source="counter",verdict="taken"} 1`, `doorbuster_take_attempts_sum 5`, `doorbuster_take_errors_total 0`,
+		`doorbuster_gather_seconds_count 1`, `doorbuster_gather_errors_total 1`,
 		`doorbuster_mirror_calls_total 1`, `doorbuster_mirror_errors_total 1`,
 		`doorbuster_batch_errors_total 1`, `doorbuster_batch_attempts_sum 3`,
 		`doorbuster_holds_ended_total 7`, `doorbuster_hold_overdue_seconds 1.5`, `doorbuster_holds_set_aside 2`,
