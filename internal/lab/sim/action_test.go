@@ -33,11 +33,13 @@ type action struct {
 
 // answer is what came of it.
 type answer struct {
-	verdict sale.Verdict
-	order   sale.Order
-	found   bool // there is an order
-	receipt string
-	err     error
+	verdict    sale.Verdict
+	order      sale.Order
+	found      bool // there is an order
+	receipt    string
+	err        error
+	left       int64 // for Insufficient
+	remembered bool  // it was given from memory
 }
 
 // story is what has been told about an order.
@@ -81,15 +83,18 @@ func (w *world) start1(verb string, i *instance) {
 	case "buy":
 		w.buy(i)
 	case "judge":
-		w.part(i, verb, func(ctx context.Context) error { return i.worker.Step(ctx) })
+		l := w.someLane()
+		w.part(i, verb+n(int64(l)), i.workers[l].Step)
 	case "forward":
-		w.part(i, verb, func(ctx context.Context) error {
-			i.courier.Step(ctx)
+		l := w.someLane()
+		w.part(i, verb+n(int64(l)), func(ctx context.Context) error {
+			i.couriers[l].Step(ctx)
 			return nil
 		})
 	case "measure":
-		w.part(i, "forward", func(ctx context.Context) error {
-			_ = i.courier.Measure(ctx)
+		l := w.someLane()
+		w.part(i, "forward"+n(int64(l)), func(ctx context.Context) error {
+			_ = i.couriers[l].Measure(ctx)
 			return nil
 		})
 	case "keep":
@@ -152,6 +157,14 @@ func (w *world) part(i *instance, name string, do func(context.Context) error) {
 	w.begin(&action{verb: name, part: name, at: i}, func(ctx context.Context) answer { return answer{err: do(ctx)} })
 }
 
+// someLane draws a lane.
+func (w *world) someLane() int {
+	if len(w.lanes) == 1 {
+		return 0
+	}
+	return w.rng.IntN(len(w.lanes))
+}
+
 // userName names a buyer by a letter.
 func userName(i int) string { return "abcdefgh"[i : i+1] }
 
@@ -187,8 +200,8 @@ func (w *world) buy(i *instance) {
 		return
 	}
 	q := int64(1)
-	if w.sale.PerUserLimit > 1 && w.rng.IntN(4) == 0 {
-		q = 2
+	if most := w.sale.PerUserLimit; most > 1 && w.rng.IntN(4) < len(w.lanes) {
+		q = 2 + w.rng.Int64N(most-1)
 	}
 	r := engine.Request{Sale: slug, User: user, Key: s.key, SKU: w.sale.Items[s.item].SKU, Quantity: q}
 	switch w.rng.IntN(6) {
@@ -204,10 +217,18 @@ func (w *world) buy(i *instance) {
 	}
 	s.tried = true
 	s.open++
-	w.begin(a, func(ctx context.Context) answer {
+	w.begin(a, i.buying(r))
+}
+
+// buying has the engine decide a request.
+func (i *instance) buying(r engine.Request) func(context.Context) answer {
+	return func(ctx context.Context) answer {
 		d, err := i.engine.Buy(ctx, r)
-		return answer{verdict: d.Verdict, order: d.Order, found: d.Verdict == sale.Taken || d.Verdict == sale.Replayed, receipt: d.Receipt, err: err}
-	})
+		return answer{
+			verdict: d.Verdict, order: d.Order, found: d.Verdict == sale.Taken || d.Verdict == sale.Replayed, receipt: d.Receipt, err: err,
+			left: d.Left, remembered: d.Times.Stock == 0 && d.Times.Ledger == 0,
+		}
+	}
 }
 
 // visit is an act on, or a look at, an order that somebody has tried to get.

@@ -23,7 +23,7 @@ func (w *world) answers() {
 	w.mu.Unlock()
 	for _, why := range builds {
 		w.trace.add("built ", string(why))
-		if why == handover.WhyLoss && !w.rough {
+		if (why == handover.WhyLoss || why == handover.WhyStale) && !w.rough {
 			w.fail("P2: a keeper finds a loss, and the counter has lost nothing")
 		}
 	}
@@ -75,6 +75,9 @@ func (w *world) heard(a *action) {
 	if r.found {
 		w.told1(a, s)
 		return
+	}
+	if a.verb == "buy" && r.err == nil && !w.rough {
+		w.refusedTruly(a)
 	}
 	told := s.told != "" && s.since < a.began
 	if a.at.short.Load() && a.start.Sub(s.last) < memoryLife {
@@ -161,17 +164,21 @@ func (w *world) watch(c *ledger.Changes) {
 	}
 }
 
-// drained reports whether nobody can be queued in the lane any more.
+// drained reports whether nobody can be queued in a lane any more.
 func (w *world) drained() bool {
-	at, err := w.mem.Read(context.Background(), w.lane)
-	return err == nil && at.State != stock.Open && w.queued() == 0
+	at, err := w.mem.ReadAll(context.Background(), w.lanes)
+	open := slices.ContainsFunc(at, func(s stock.Standing) bool { return s.State == stock.Open })
+	return err == nil && !open && w.queued() == 0
 }
 
-// queued returns the entries in the tray.
-func (w *world) queued() int {
+// queued returns the entries in the trays.
+func (w *world) queued() (entries int) {
 	if w.down {
 		return 1
 	}
-	entries, _ := w.mem.Look(straight(), w.lane, "", 100)
-	return len(entries)
+	for _, l := range w.lanes {
+		found, _ := w.mem.Look(straight(), l, "", 100)
+		entries += len(found)
+	}
+	return entries
 }

@@ -25,18 +25,19 @@ type instance struct {
 	cancel context.CancelFunc
 	dead   bool // wire's lock
 
-	engine  *engine.Engine
-	keeper  *handover.Keeper
-	worker  *settle.Worker
-	courier *settle.Courier
-	sweeper *settle.Sweeper
-	letters *settle.DeadLetters
-	desk    ledger.Ledger // where an operator looks for letters
+	engine   *engine.Engine
+	keeper   *handover.Keeper
+	workers  []*settle.Worker  // by lane
+	couriers []*settle.Courier // by lane
+	sweeper  *settle.Sweeper
+	letters  *settle.DeadLetters
+	desk     ledger.Ledger // where an operator looks for letters
 
 	busy        map[string]bool // parts that do one thing at a time
 	buys        int             // under way
 	repeats     int             // of them of keys used before
 	short       atomic.Bool     // it has seen an item sold out
+	looks       atomic.Int64    // at the clock
 	ledgerFails int             // calls of the engine's to the ledger that failed
 }
 
@@ -51,20 +52,27 @@ func (w *world) start(slot int) {
 	books := func(role string) ledger.Ledger { return &ledgerPort{book, port{i, role}} }
 	lanes := settle.LaneOptions{Consumer: i.name, Clock: time.Now, CallTimeout: callTimeout}
 	judge := settle.NewJudge(books(".j"), counter(".j"), lanes)
-	i.worker = judge.Worker(w.lane, &w.sale)
-	i.courier = settle.NewForwarder(books(".f"), counter(".f"), lanes).Courier(w.lane, &w.sale)
+	forwarder := settle.NewForwarder(books(".f"), counter(".f"), lanes)
+	for _, l := range w.lanes {
+		i.workers = append(i.workers, judge.Worker(l, &w.sale))
+		i.couriers = append(i.couriers, forwarder.Courier(l, &w.sale))
+	}
 	drains := settle.NewJudge(books(".d"), counter(".d"), lanes)
-	i.keeper = handover.New(books(".k"), counter(".k"), handover.Options{
-		CallTimeout: callTimeout, Clock: time.Now, Drain: drains.Drain, MaxQueued: 1000, Observer: &overseer{w},
+	i.keeper = handover.New(books(".k"), w.mutate.keeper(counter(".k")), handover.Options{
+		CallTimeout: callTimeout, Clock: time.Now, Lanes: len(w.lanes), Drain: drains.Drain, MaxQueued: 1000, Observer: &overseer{w},
 	})
 	i.engine = engine.New(books(".e"), counter(".e"), engine.Options{
-		CallTimeout: callTimeout, Clock: time.Now, Trouble: i.keeper.Trouble, Stale: i.keeper.Stale, WhileFrozen: i.keeper.WhileFrozen,
+		CallTimeout: callTimeout, Clock: i.clock, Trouble: i.keeper.Trouble, Stale: i.keeper.Stale, WhileFrozen: i.keeper.WhileFrozen,
 	})
 	i.sweeper = settle.New(books(".s"), settle.Options{CallTimeout: callTimeout})
 	i.desk = books(".o")
 	i.letters = settle.NewDeadLetters(i.desk)
 	w.slots[slot] = i
 }
+
+// clock never shows one time twice, so that it can be told from the times of an
+// answer who gave it: a call takes time, and memory takes none.
+func (i *instance) clock() time.Time { return time.Now().Add(time.Duration(i.looks.Add(1))) }
 
 // overseer watches what keepers do.
 type overseer struct{ world *world }

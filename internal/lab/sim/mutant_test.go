@@ -16,6 +16,8 @@ type mutant struct {
 	name    string
 	counter func(*world, stock.Counter) stock.Counter
 	ledger  func(ledger.Ledger) ledger.Ledger
+	// keeper, if set, is wrong with the counter as keepers see it.
+	keeper func(stock.Counter) stock.Counter
 	// plan bends the plans to what the mistake is about. Nil: they stay as drawn.
 	plan func(*plan)
 }
@@ -23,6 +25,9 @@ type mutant struct {
 func (m mutant) orNone() mutant {
 	if m.plan == nil {
 		m.plan = func(*plan) {}
+	}
+	if m.keeper == nil {
+		m.keeper = func(c stock.Counter) stock.Counter { return c }
 	}
 	if m.counter == nil {
 		m.counter = func(_ *world, c stock.Counter) stock.Counter { return c }
@@ -38,6 +43,11 @@ func mutants() []mutant {
 		return mutant{name: name, counter: func(w *world, c stock.Counter) stock.Counter { return of(base{c, w}) }}
 	}
 	book := func(name string, of func(ledger.Ledger) ledger.Ledger) mutant { return mutant{name: name, ledger: of} }
+	laned := func(name string, of func(base) stock.Counter) mutant {
+		m := counter(name, of)
+		m.plan = inLanes
+		return m
+	}
 	return []mutant{
 		counter("slips are acknowledged before they are judged", func(b base) stock.Counter { return &hasty{b} }),
 		counter("adopts are dropped", func(b base) stock.Counter { return &without{b, stock.ActAdopt} }),
@@ -67,6 +77,35 @@ func mutants() []mutant {
 			counter: func(w *world, c stock.Counter) stock.Counter { return &rosy{base{c, w}} },
 		},
 		book("holds end in the ledger alone", func(l ledger.Ledger) ledger.Ledger { return &silent{l} }),
+		laned("a transfer is received as often as it comes", func(b base) stock.Counter { return &greedy{b} }),
+		{
+			name: "a transfer is given over one that is on its way", counter: func(w *world, c stock.Counter) stock.Counter { return &careless{base{c, w}} },
+			plan: func(p *plan) {
+				p.lanes, p.users, p.rules.PerUserLimit, p.rules.Items[0].Stock = 2, 7, 3, 8
+				p.heated, p.faults, p.slow, p.mix = true, 0, 1, []verb{{"buy", 8}, {"judge", 1}}
+			},
+		},
+		laned("a reading shows one lane alone", func(b base) stock.Counter { return &lonely{b} }),
+		laned("generations stand still", func(b base) stock.Counter { return &still{b} }),
+		{
+			name: "keepers do not finish transfers", plan: inLanes,
+			keeper: func(c stock.Counter) stock.Counter { return &idle{c} },
+		},
+		{
+			name: "keepers let lanes owe units", plan: func(p *plan) {
+				inLanes(p)
+				p.rules.Hold = 2 * time.Second // so that payments come late
+				p.mix = append(p.mix, verb{"pay", 8}, verb{"sweep", 8})
+			},
+			keeper: func(c stock.Counter) stock.Counter { return &stingy{c} },
+		},
+	}
+}
+
+// inLanes has the sale sell by several lanes.
+func inLanes(p *plan) {
+	if p.lanes == 1 {
+		p.lanes, p.users, p.rules.PerUserLimit = 2+p.users%2, p.users+1, 2
 	}
 }
 

@@ -15,6 +15,7 @@ type plan struct {
 	length  time.Duration
 	users   int
 	keys    int
+	lanes   int
 	recount bool // the examiner of ledgers reads all of it at the end
 	heated  bool // the sale is on the fast path when the run begins
 
@@ -49,8 +50,15 @@ func newPlan(rng *rand.Rand) plan {
 	if rng.IntN(10) == 0 {
 		price = 0
 	}
+	if p.lanes = pick(1, 1, 1, 1, 2, 3); p.lanes > 1 { // more to gather, and more who do
+		s.PerUserLimit, p.users = int64(pick(1, 2, 3)), p.users+rng.IntN(3)
+	}
 	for i := range pick(1, 1, 2) {
-		s.Items = append(s.Items, sale.Item{SKU: "item" + n(int64(i)), Title: "Item", Stock: int64(pick(1, 1, 2, 3)), Price: price})
+		units := pick(1, 1, 2, 3)
+		if p.lanes > 1 {
+			units += rng.IntN(3)
+		}
+		s.Items = append(s.Items, sale.Item{SKU: "item" + n(int64(i)), Title: "Item", Stock: int64(units), Price: price})
 	}
 	for _, kind := range []string{"stale", "wipe", "forget", "down", "clock", "refuse"} {
 		if rng.IntN(2) == 0 {

@@ -90,11 +90,13 @@ func (w *world) round() {
 	ctx := straight()
 	w.rounds++
 	for _, i := range w.slots {
-		_ = i.worker.Step(ctx)
-		if w.rounds%4 == 0 {
-			_ = i.courier.Measure(ctx)
+		for l := range w.lanes {
+			_ = i.workers[l].Step(ctx)
+			if w.rounds%4 == 0 {
+				_ = i.couriers[l].Measure(ctx)
+			}
+			i.couriers[l].Step(ctx)
 		}
-		i.courier.Step(ctx)
 		i.keeper.Look(ctx)
 		i.sweeper.Sweep(ctx, time.Now())
 		w.settle()
@@ -124,36 +126,59 @@ func (w *world) even() {
 // uneven says in what lane and ledger differ.
 func (w *world) uneven() string {
 	s := &w.books.sale
-	at, err := w.mem.Read(context.Background(), w.lane)
+	at, err := w.mem.ReadAll(context.Background(), w.lanes)
 	if err != nil {
 		return err.Error()
 	}
 	if n := w.queued(); n > 0 {
-		return fmt.Sprintf("%d entries in the tray", n)
+		return fmt.Sprintf("%d entries in the trays", n)
 	}
-	switch {
-	case s.Path == sale.PathDirect && s.Preferred == sale.PathFast && w.wanted():
+	if s.Path == sale.PathDirect && s.Preferred == sale.PathFast && w.wanted() {
 		return "the sale is not on the fast path"
-	case s.Path == sale.PathDirect && at.State != stock.Cold:
-		return "the lane is still there"
-	case s.Path == sale.PathDirect:
-		return ""
-	case at.State != stock.Open || at.Epoch != s.Epoch:
-		return fmt.Sprintf("the lane is %s in epoch %d, the sale in %d", at.State, at.Epoch, s.Epoch)
-	case at.Version != s.Version:
-		return fmt.Sprintf("the lane has version %d, the sale %d", at.Version, s.Version)
-	case at.Applied < w.books.last:
-		return fmt.Sprintf("the lane knows the journal to %d of %d", at.Applied, w.books.last)
 	}
-	for i := range at.Left {
-		if at.Left[i] != w.books.free(i) {
-			return fmt.Sprintf("the lane has %d left of item %d, the ledger %d", at.Left[i], i, w.books.free(i))
+	for l := range at {
+		if why := w.behind(&at[l]); why != "" {
+			return fmt.Sprintf("lane %d %s", l, why)
+		}
+	}
+	if s.Path == sale.PathDirect {
+		return ""
+	}
+	if under := stock.Underway(at); len(under) > 0 {
+		return fmt.Sprintf("%d units are on their way from lane %d to lane %d", under[0].Units, under[0].From, under[0].To)
+	}
+	for i := range w.sale.Items {
+		if left := stock.Left(at, i); left != w.books.free(i) {
+			return fmt.Sprintf("the lanes have %d left of item %d, the ledger %d", left, i, w.books.free(i))
+		}
+		for l := range at {
+			if at[l].Left[i] < 0 {
+				return fmt.Sprintf("lane %d owes %d units of item %d", l, -at[l].Left[i], i)
+			}
 		}
 	}
 	return w.records()
 }
 
-// records compares what the lane has recorded with the orders.
+// behind says in what one lane differs from the sale.
+func (w *world) behind(at *stock.Standing) string {
+	s := &w.books.sale
+	switch {
+	case s.Path == sale.PathDirect && at.State != stock.Cold:
+		return "is still there"
+	case s.Path == sale.PathDirect:
+		return ""
+	case at.State != stock.Open || at.Epoch != s.Epoch:
+		return fmt.Sprintf("is %s in epoch %d, the sale in %d", at.State, at.Epoch, s.Epoch)
+	case at.Version != s.Version:
+		return fmt.Sprintf("has version %d, the sale %d", at.Version, s.Version)
+	case at.Applied < w.books.last:
+		return fmt.Sprintf("knows the journal to %d of %d", at.Applied, w.books.last)
+	}
+	return ""
+}
+
+// records compares what the lanes have recorded with the orders.
 func (w *world) records() string {
 	want := make(map[sale.OrderID]int64)
 	users := make(map[string]bool)
@@ -167,22 +192,24 @@ func (w *world) records() string {
 		users[s.user] = true
 	}
 	for user := range users {
-		found, err := w.mem.Records(context.Background(), w.lane, user)
-		if err != nil {
-			return err.Error()
-		}
-		for _, r := range found.Orders {
-			if r.Quantity == 0 {
-				continue
+		for _, l := range w.lanes {
+			found, err := w.mem.Records(context.Background(), l, user)
+			if err != nil {
+				return err.Error()
 			}
-			if want[r.ID] != r.Quantity {
-				return fmt.Sprintf("the lane has recorded %d for an order of %s that holds %d", r.Quantity, user, want[r.ID])
+			for _, r := range found.Orders {
+				if r.Quantity == 0 {
+					continue
+				}
+				if want[r.ID] != r.Quantity || l.Index != stock.Home(user, len(w.lanes)) {
+					return fmt.Sprintf("lane %d has recorded %d for an order of %s that holds %d", l.Index, r.Quantity, user, want[r.ID])
+				}
+				delete(want, r.ID)
 			}
-			delete(want, r.ID)
 		}
 	}
 	if len(want) > 0 {
-		return fmt.Sprintf("the lane lacks %d orders", len(want))
+		return fmt.Sprintf("the lanes lack %d orders", len(want))
 	}
 	return ""
 }
@@ -250,10 +277,7 @@ func (w *world) ask(slot int, r engine.Request) answer {
 	item, _ := w.sale.Item(r.SKU)
 	a := &action{verb: "buy", at: i, id: w.sale.OrderID(r.User, r.Key), user: r.User, item: item, quantity: r.Quantity}
 	i.buys++
-	w.begin(a, func(ctx context.Context) answer {
-		d, err := i.engine.Buy(ctx, r)
-		return answer{verdict: d.Verdict, order: d.Order, found: d.Verdict == sale.Taken || d.Verdict == sale.Replayed, receipt: d.Receipt, err: err}
-	})
+	w.begin(a, i.buying(r))
 	w.settle()
 	w.arrive()
 	return a.answer
@@ -282,7 +306,7 @@ func (w *world) sellOut() {
 			return
 		}
 		user, old := w.buyer(buyer)
-		r := w.shop(buyer, user, item)
+		r := w.shop(buyer, item, w.basket(user, item))
 		switch {
 		case w.failure != "" || !w.wanted():
 			return
@@ -304,7 +328,7 @@ func (w *world) sellOut() {
 	if w.failure != "" {
 		return
 	}
-	if r := w.shop(99, "last", 0); r.err == nil && r.verdict == sale.Taken {
+	if r := w.shop(99, 0, basket{"last", 1}); r.err == nil && r.verdict == sale.Taken {
 		w.even()
 		if o := w.books.orders[w.sale.OrderID("last", "last99")]; o.State.Live() {
 			return // a hold was over just then
@@ -316,23 +340,41 @@ func (w *world) sellOut() {
 // then strangers.
 func (w *world) buyer(number int) (user string, old bool) {
 	if number < w.plan.users {
-		name := userName(number)
-		u := w.books.user(name)
-		counted := u.live
-		if w.sale.LimitRule == sale.LimitEverPaid {
-			counted += u.refunded
-		}
-		if counted < w.sale.PerUserLimit {
+		if name := userName(number); w.counted(name) < w.sale.PerUserLimit {
 			return name, true
 		}
 	}
 	return "z" + n(int64(number)), false
 }
 
-func (w *world) shop(number int, user string, item int) answer {
+// counted is what counts against a user's limit.
+func (w *world) counted(user string) int64 {
+	u := w.books.user(user)
+	if w.sale.LimitRule == sale.LimitEverPaid {
+		return u.live + u.refunded
+	}
+	return u.live
+}
+
+// basket is what one of the last buyers wants.
+type basket struct {
+	user     string
+	quantity int64
+}
+
+// basket draws how much a buyer takes of what is free and his limit leaves him.
+func (w *world) basket(user string, item int) basket {
+	most := min(w.sale.PerUserLimit-w.counted(user), w.books.free(item))
+	if len(w.lanes) == 1 || most < 2 {
+		return basket{user, 1}
+	}
+	return basket{user, 1 + w.rng.Int64N(most)}
+}
+
+func (w *world) shop(number, item int, b basket) answer {
 	key := "last" + n(int64(number))
-	w.stories[w.sale.OrderID(user, key)] = &story{user: user, key: key, item: item}
-	return w.ask(number%2, engine.Request{Sale: slug, User: user, Key: key, SKU: w.sale.Items[item].SKU, Quantity: 1})
+	w.stories[w.sale.OrderID(b.user, key)] = &story{user: b.user, key: key, item: item}
+	return w.ask(number%2, engine.Request{Sale: slug, User: b.user, Key: key, SKU: w.sale.Items[item].SKU, Quantity: b.quantity})
 }
 
 // recount has the examiner of ledgers go through everything that is stored.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/doorbuster/doorbuster/internal/stock"
 	"github.com/doorbuster/doorbuster/internal/stock/stocktest"
 )
 
@@ -39,7 +40,7 @@ func (w *world) step() {
 		faults = 1
 	}
 	mends := 0
-	if w.down || w.store.refuses != "" || w.slots[0] == nil || w.slots[1] == nil {
+	if w.down || len(w.cutOff) > 0 || w.store.refuses != "" || w.slots[0] == nil || w.slots[1] == nil {
 		mends = 2
 	}
 	slow := w.plan.slow
@@ -165,18 +166,35 @@ func (w *world) wreck() {
 		w.store.refuses = userName(w.rng.IntN(w.plan.users))
 	case "stale":
 		if w.saved != nil {
-			w.mem.Restore(*w.saved)
+			w.mem.Restore(*w.saved, w.struck()...)
 		}
 		w.pass(time.Millisecond) // ids of entries do not come twice
 	case "wipe":
-		w.mem.Wipe()
+		w.mem.Wipe(w.struck()...)
 		w.pass(time.Millisecond)
 	case "forget":
-		w.mem.Forget(w.lane)
+		w.mem.Forget(w.lanes[w.someLane()])
 	case "down":
-		w.goDown()
+		if only := w.struck(); len(only) > 0 {
+			w.cutOff[only[0].Index] = true
+		} else {
+			w.goDown()
+		}
 	}
 }
+
+// struck draws whose server a fault hits: one lane's, or that of all of them (none).
+func (w *world) struck() []stock.Lane {
+	if len(w.lanes) == 1 || w.rng.IntN(2) == 0 {
+		return nil
+	}
+	l := w.someLane()
+	w.trace.add("  lane ", n(int64(l)))
+	return w.lanes[l : l+1]
+}
+
+// away reports whether the server of a lane does not answer.
+func (w *world) away(lane int) bool { return w.cutOff[lane] }
 
 func (w *world) goDown() {
 	w.down = true
@@ -185,12 +203,13 @@ func (w *world) goDown() {
 
 func (w *world) comeUp() {
 	w.down = false
+	clear(w.cutOff)
 	w.mem.Up()
 }
 
 // mend brings back what is away.
 func (w *world) mend() {
-	if w.down && w.rng.IntN(2) == 0 {
+	if (w.down || len(w.cutOff) > 0) && w.rng.IntN(2) == 0 {
 		w.trace.add("counter up")
 		w.comeUp()
 		return
@@ -209,9 +228,9 @@ func (w *world) mend() {
 
 // look checks everything that must hold at every moment.
 func (w *world) look() {
-	w.answers()
 	w.booked()
 	w.level()
+	w.answers()
 	if w.saved == nil && w.plan.faults > 0 || w.plan.faults > 0 && w.rng.IntN(12) == 0 {
 		w.saved = new(stocktest.Snapshot)
 		*w.saved = w.mem.Save()
@@ -232,28 +251,5 @@ func (w *world) booked() {
 	w.trace.add("journal ", n(int64(w.books.seq))) //nolint:gosec // small
 	if w.books.wrong != "" {
 		w.fail("%s", w.books.wrong)
-	}
-}
-
-// level looks at the lane: what it holds is what it took and did not give back, and
-// no more than it ever had is left.
-func (w *world) level() {
-	if w.down {
-		return
-	}
-	at, err := w.mem.Read(straight(), w.lane)
-	if err != nil {
-		w.fail("the lane cannot be read: %v", err)
-		return
-	}
-	held := int64(0)
-	for i := range at.Stock {
-		held += at.Stock[i] - at.Left[i]
-		if at.Left[i] > at.Stock[i] {
-			w.fail("P6: the lane has %d left of %d", at.Left[i], at.Stock[i])
-		}
-	}
-	if at.Taken-at.Returned != held {
-		w.fail("P6: the lane took %d, got back %d and holds %d", at.Taken, at.Returned, held)
 	}
 }

@@ -125,6 +125,18 @@ type sent struct {
 	kind kind
 	name string
 	args string
+	lane int // of the counter's calls, the lane; noLane for those to none
+}
+
+// noLane marks calls of the counter that are about no lane.
+const noLane = -1
+
+// text tells a call from others of its sender's.
+func (s *sent) text() string {
+	if s.lane <= 0 {
+		return s.name + s.args
+	}
+	return s.name + s.args + " l" + n(int64(s.lane))
 }
 
 // through sends a call and waits for what becomes of it.
@@ -134,14 +146,21 @@ func through[T any](ctx context.Context, p port, s sent, do func(context.Context
 	}
 	var none, out T
 	var err error
+	world := p.of.world
 	mark, _ := ctx.Value(actionKey{}).(string)
 	if p.role == ".e" && forAll(s.name) {
 		mark = ""
 	}
-	c := &call{from: p.of, role: p.role, name: s.name, kind: s.kind, key: p.of.name + p.role + "." + s.name + s.args + mark, answer: make(chan fate, 1)}
-	c.perform = func() { out, err = do(context.Background()) } //nolint:contextcheck // a call on its way outlives its sender
+	c := &call{from: p.of, role: p.role, name: s.name, kind: s.kind, key: p.of.name + p.role + "." + s.text() + mark, answer: make(chan fate, 1)}
+	c.perform = func() { //nolint:contextcheck // a call on its way outlives its sender
+		if s.kind == toCounter && world.away(s.lane) {
+			err = s.kind.trouble()
+			return
+		}
+		out, err = do(context.Background())
+	}
 	c.show = func() string { return shown(out, err) }
-	w := &p.of.world.wire
+	w := &world.wire
 	if !w.add(c) {
 		return none, errDead
 	}

@@ -33,7 +33,7 @@ type world struct {
 	counter stock.Counter // mem, or what a planted mistake makes of it
 	books   *books
 	sale    sale.Sale // as it was published
-	lane    stock.Lane
+	lanes   []stock.Lane
 	starts  int
 	slots   [2]*instance
 
@@ -50,10 +50,14 @@ type world struct {
 	charges []sale.Payment
 
 	down    bool          // the counter does not answer
+	cutOff  map[int]bool  // lanes whose servers do not answer
 	skew    time.Duration // of the counter's clock
 	saved   *stocktest.Snapshot
 	crashes int
 	faults  int
+
+	scarce scarce
+	seen   uint64 // sequence numbers of the lanes when they were looked at, added up
 
 	rough    bool // the counter has lost something, so queued buyers may lose their place
 	troubled bool // a call of a keeper's to the counter has failed
@@ -86,7 +90,7 @@ func run(t *testing.T, seed uint64, m mutant, keep bool) (out result) {
 func newWorld(seed uint64, m mutant, keep bool) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 0x0d00f_b0573f)), trace: newTrace(keep), mutate: m.orNone(),
-		books: newBooks(), stories: make(map[sale.OrderID]*story),
+		books: newBooks(), stories: make(map[sale.OrderID]*story), cutOff: make(map[int]bool),
 	}
 	w.wire.heard = make(map[*instance][]func(stock.Message))
 	w.store = &store{MemStore: ledgertest.NewMemStore()}
@@ -98,7 +102,10 @@ func newWorld(seed uint64, m mutant, keep bool) *world {
 	w.plan = newPlan(w.rng)
 	w.mutate.plan(&w.plan)
 	w.publish()
-	w.lane = stock.Lane{Sale: w.sale.Number}
+	for i := range w.plan.lanes {
+		w.lanes = append(w.lanes, stock.Lane{Sale: w.sale.Number, Index: i})
+	}
+	w.scarce.begin(len(w.sale.Items), w.sale.PerUserLimit)
 	w.start(0)
 	w.start(1)
 	w.settle()
