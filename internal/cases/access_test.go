@@ -30,18 +30,22 @@ func (s *site) run(args ...string) string {
 // replayed, another one under it is refused, and everybody else is independent.
 func TestC12KeyIsOfOneBuyerAndOneRequest(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	onBoth(t, keyOfOneRequest)
+}
+
+func keyOfOneRequest(t *testing.T, s *site) { //nolint:thelper // a case
+	drop, second := s.named(drop), s.named("second")
 	s.open(drop, 20, 3, func(n *client.NewSale) {
 		n.Items = append(n.Items, client.NewItem{SKU: "other", Price: price, Stock: 20})
 	})
-	s.open("second", 5, 3)
+	s.open(second, 5, 3)
 	const key = "the-key"
 	buy := func(user, slug, body string) answer {
 		return s.call(s.token(user), http.MethodPost, "/v1/sales/"+slug+"/orders", body, "Idempotency-Key", key)
 	}
 	first := buy("u", drop, `{"item":"unit","quantity":1}`)
 	require.Equal(t, http.StatusCreated, first.status, first.body)
-	again := s.call(s.token("u"), http.MethodPost, "/v1/sales/drop/orders", `{"quantity":1,"item":"unit"}`, "Idempotency-Key", `"`+key+`"`)
+	again := s.call(s.token("u"), http.MethodPost, "/v1/sales/"+drop+"/orders", `{"quantity":1,"item":"unit"}`, "Idempotency-Key", `"`+key+`"`)
 	require.Equal(t, http.StatusOK, again.status)
 	require.Equal(t, "true", again.header.Get("Idempotency-Replayed"))
 	require.Equal(t, first.body, again.body, "the same click, the same order")
@@ -52,17 +56,17 @@ func TestC12KeyIsOfOneBuyerAndOneRequest(t *testing.T) {
 	}
 	require.Equal(t, int64(1), s.settled(drop).Reserved, "nothing else happened")
 
-	elsewhere := buy("u", "second", `{"quantity":2}`)
+	elsewhere := buy("u", second, `{"quantity":2}`)
 	require.Equal(t, http.StatusCreated, elsewhere.status, "another sale is another matter")
 	foreign := buy("v", drop, `{"item":"unit","quantity":1}`)
 	require.Equal(t, http.StatusCreated, foreign.status, "another buyer too")
 	require.NotEqual(t, first.header.Get("Location"), foreign.header.Get("Location"))
-	paid := s.call(s.AdminKey(), http.MethodPost, first.header.Get("Location")+"/payments", `{"payment_id":"`+key+`","status":"succeeded","amount":1000,"currency":"EUR"}`)
+	paid := s.call(s.AdminKey(), http.MethodPost, first.header.Get("Location")+"/payments", `{"payment_id":"`+key+s.stem+`","status":"succeeded","amount":1000,"currency":"EUR"}`)
 	require.Contains(t, paid.body, `"paid"`, "and another operation")
 
 	for round := range 20 { // two requests under one key at once
 		answers := crowd(2, func(i int) answer {
-			a, _ := s.send(s.token(name("w", round)), http.MethodPost, "/v1/sales/drop/orders", name(`{"item":"unit","quantity":`, 1+i)+`}`, "Idempotency-Key", key)
+			a, _ := s.send(s.token(name("w", round)), http.MethodPost, "/v1/sales/"+drop+"/orders", name(`{"item":"unit","quantity":`, 1+i)+`}`, "Idempotency-Key", key)
 			return a
 		})
 		codes := []int{answers[0].status, answers[1].status}

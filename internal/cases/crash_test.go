@@ -29,7 +29,7 @@ type click struct {
 // press sends the click once and returns the code of the answer, empty for a
 // good one.
 func (c *click) press(ctx context.Context, s *site, slug string) client.CodeError {
-	bought, err := s.as(c.user).Buy(ctx, slug, c.key, client.Attempt{Quantity: 1})
+	bought, err := s.attempt(ctx, c.user, slug, c.key, client.Attempt{Quantity: 1})
 	if err != nil {
 		return client.CodeOf(err)
 	}
@@ -55,8 +55,12 @@ func (c *click) persist(ctx context.Context, s *site, slug string) client.CodeEr
 // there, every other unit is free again, and in the end exactly the stock is paid.
 func TestC02KilledTenTimesInACrowd(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	onBothAlone(t, killedTenTimes)
+}
+
+func killedTenTimes(t *testing.T, s *site) { //nolint:thelper // a case
 	const stock, kills, buyers = 150, 10, 24
+	drop := s.named(drop)
 	s.open(drop, stock, 1, hold(2))
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
@@ -87,7 +91,7 @@ func TestC02KilledTenTimesInACrowd(t *testing.T) {
 		until(t, "the crowd is served", func() bool { return good.Load() >= want })
 		good.Store(0)
 		s.crash()
-		report, err := s.admin().Audit(ctx, drop)
+		report, err := insist(ctx, func() (client.AuditReport, error) { return s.admin().Audit(ctx, drop) })
 		require.NoError(t, err)
 		require.False(t, report.Broken(), "after kill %d: %+v", kill+1, report)
 	}

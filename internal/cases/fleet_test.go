@@ -31,14 +31,19 @@ type gate struct {
 	*testenv.Server
 	wire  *http.Client
 	reach atomic.Pointer[client.Client]
+	at    atomic.Pointer[string] // the URL of the API
 }
 
 func newFleet(t *testing.T, o testenv.FleetOptions) *fleet {
 	t.Helper()
-	f := &fleet{Fleet: testenv.ServeFleet(t, o), t: t}
-	transport := &http.Transport{MaxIdleConnsPerHost: 256}
-	t.Cleanup(transport.CloseIdleConnections)
-	wire := &http.Client{Transport: transport}
+	return fleetOf(t, testenv.ServeFleet(t, o))
+}
+
+// fleetOf reaches a fleet that runs.
+func fleetOf(t *testing.T, servers *testenv.Fleet) *fleet {
+	t.Helper()
+	f := &fleet{Fleet: servers, t: t}
+	wire := newWire(t)
 	for _, s := range f.Servers {
 		if s.URL != "" {
 			g := &gate{Server: s, wire: wire}
@@ -57,6 +62,7 @@ func (g *gate) connect(t *testing.T) {
 		URL: g.URL, HTTPClient: g.wire, Retry: client.Retry{Tries: 1, TryTimeout: patience},
 	})
 	require.NoError(t, err)
+	g.at.Store(new(g.URL))
 	g.reach.Store(c)
 }
 

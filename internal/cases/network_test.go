@@ -23,15 +23,15 @@ import (
 
 // rude sends a buy over a connection of its own and hangs up after a while, or
 // waits for the answer if the while is 0. It returns the status, 0 for none.
-func (s *site) rude(ctx context.Context, user, key string, hangUp time.Duration) (int, error) {
+func (s *site) rude(ctx context.Context, user, slug string, hangUp time.Duration) (int, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(s.address(), "http://"))
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = conn.Close() }()
 	const body = `{"quantity":1}`
-	_, err = fmt.Fprintf(conn, "POST /v1/sales/drop/orders HTTP/1.1\r\nHost: shop\r\nAuthorization: Bearer %s\r\nIdempotency-Key: %s\r\n"+
-		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", s.token(user), key, len(body), body)
+	_, err = fmt.Fprintf(conn, "POST /v1/sales/%s/orders HTTP/1.1\r\nHost: shop\r\nAuthorization: Bearer %s\r\nIdempotency-Key: k\r\nPrefer: wait=2\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", slug, s.token(user), len(body), body)
 	if err != nil {
 		return 0, err
 	}
@@ -57,8 +57,12 @@ func (s *site) rude(ctx context.Context, user, key string, hangUp time.Duration)
 // was accepted before the signal is answered; nothing is left in between.
 func TestC67HangUpsAndStopsInTheMiddleOfABuy(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	onBothAlone(t, hangUpsAndStops)
+}
+
+func hangUpsAndStops(t *testing.T, s *site) { //nolint:thelper // a case
 	const buyers, stock = 1500, 1000
+	drop := s.named(drop)
 	s.open(drop, stock, 1, hold(600))
 	for i := range buyers {
 		s.token(name("u", i)) // minted before the crowd
@@ -79,25 +83,21 @@ func TestC67HangUpsAndStopsInTheMiddleOfABuy(t *testing.T) {
 					hangUp = time.Millisecond + time.Duration(random.Int64N(int64(49*time.Millisecond)))
 				}
 				polite[i] = hangUp == 0
-				statuses[i], _ = s.rude(t.Context(), name("u", i), "k", hangUp)
+				statuses[i], _ = s.rude(t.Context(), name("u", i), drop, hangUp)
 				answers.Add(1)
 			}
 		})
 	}
 	for stop := range int64(3) {
 		until(t, "the crowd is served", func() bool { return answers.Load() >= (stop+1)*buyers/5 })
-		s.mu.Lock()
-		require.Zero(t, s.Stop(), "an orderly stop under load")
-		s.Start()
-		s.connect()
-		s.mu.Unlock()
+		s.restart()
 	}
 	crowdOf.Wait()
 	taken := int64(0)
 	for i, status := range statuses {
-		require.Contains(t, []int{0, http.StatusCreated, http.StatusConflict, http.StatusServiceUnavailable}, status)
-		bought, err := s.as(name("u", i)).Buy(t.Context(), drop, "k", client.Attempt{Quantity: 1})
-		if status == http.StatusCreated {
+		require.Contains(t, []int{0, http.StatusCreated, http.StatusAccepted, http.StatusConflict, http.StatusServiceUnavailable}, status)
+		bought, err := s.attempt(t.Context(), name("u", i), drop, "k", client.Attempt{Quantity: 1})
+		if status == http.StatusCreated || status == http.StatusAccepted {
 			require.NoError(t, err)
 			require.True(t, bought.Replayed, "what was answered is found by its key")
 		}
@@ -181,7 +181,10 @@ func (p *lossy) relay(conn net.Conn, server string, drops bool) { //nolint:reviv
 // orders" at once. No charge is dropped.
 func TestC68LostAnswersMakeNoSecondOrder(t *testing.T) {
 	t.Parallel()
-	t.Run("network", lostOnTheWay)
+	t.Run("network", func(t *testing.T) {
+		t.Parallel()
+		onBoth(t, lostOnTheWay)
+	})
 	t.Run("ledger", lostBehindTheLedger)
 }
 
@@ -213,12 +216,11 @@ func lostBehindTheLedger(t *testing.T) {
 }
 
 // lostOnTheWay loses one answer of five between server and client.
-func lostOnTheWay(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	proxy := lose(t, s.URL, 68)
-	s.open("one", 200, 1)
-	s.open("five", 400, 5)
+func lostOnTheWay(t *testing.T, s *site) { //nolint:thelper // a case
+	proxy := lose(t, s.address(), 68)
+	one, five := s.named("one"), s.named("five")
+	s.open(one, 200, 1)
+	s.open(five, 400, 5)
 	direct := s.admin()
 	transport := &http.Transport{DisableKeepAlives: true}
 	base, err := client.New(client.Options{URL: proxy.address, HTTPClient: &http.Client{Transport: transport}, Retry: client.Retry{Tries: 1}})
@@ -237,14 +239,15 @@ func lostOnTheWay(t *testing.T) {
 				var bought client.Bought
 				var err error
 				for range 3 { // a client that gives up after three tries
-					if bought, err = buyer.Buy(t.Context(), slug, key, client.Attempt{Quantity: 1}); !client.CodeOf(err).Unsure() {
+					o := client.BuyOptions{Key: key, Wait: hear}
+					if bought, err = buyer.BuyWith(t.Context(), slug, o, client.Attempt{Quantity: 1}); !client.CodeOf(err).Unsure() {
 						return bought, err
 					}
 				}
 				return bought, err
 			}
-			one, err := buy("first")
-			out.first = one.Order.ID
+			first, err := buy("first")
+			out.first = first.Order.ID
 			if err != nil && !client.CodeOf(err).Unsure() {
 				return story{err: err}
 			}
@@ -253,8 +256,8 @@ func lostOnTheWay(t *testing.T) {
 				return story{err: err}
 			}
 			out.listed = len(mine.Data)
-			two, err := buy("second")
-			out.second = two.Order.ID
+			second, err := buy("second")
+			out.second = second.Order.ID
 			var refused *client.Error
 			if asError(err, &refused) && refused.Code == "limit_reached" {
 				out.told = refused.Orders[0].ID
@@ -275,11 +278,11 @@ func lostOnTheWay(t *testing.T) {
 			return out
 		}
 	}
-	for _, slug := range []string{"one", "five"} {
+	for _, slug := range []string{one, five} {
 		for i, got := range crowd(80, live(slug)) {
 			require.NoError(t, got.err)
 			require.Equal(t, 1, got.listed, "the first order is there, also where its answer was lost three times")
-			if slug == "one" {
+			if slug == one {
 				require.Equal(t, 1, got.orders, "user %d has one order", i)
 				require.Empty(t, got.second)
 			} else {
@@ -292,13 +295,13 @@ func lostOnTheWay(t *testing.T) {
 	}
 	require.Positive(t, proxy.lost.Load())
 	// What was charged is booked, also where the provider heard nothing of it.
-	for _, slug := range []string{"one", "five"} {
+	for _, slug := range []string{one, five} {
 		page, err := direct.AdminOrders(t.Context(), client.OrderQuery{Sale: slug, State: "reserved", Limit: 500})
 		require.NoError(t, err)
 		for _, o := range page.Data {
 			require.Equal(t, "paid", s.pay(o).Outcome)
 		}
 	}
-	require.Equal(t, int64(80), s.settled("one").Paid)
-	require.Equal(t, int64(160), s.settled("five").Paid)
+	require.Equal(t, int64(80), s.settled(one).Paid)
+	require.Equal(t, int64(160), s.settled(five).Paid)
 }

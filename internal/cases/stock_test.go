@@ -4,10 +4,12 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // the tests damage ledgers behind the program's back
 
@@ -250,6 +252,18 @@ func TestC44CheckAndClaimAreOneStep(t *testing.T) {
 	})
 }
 
+// sql opens the ledger without the program.
+func (s *site) sql(pragmas ...string) *sql.DB {
+	s.t.Helper()
+	if s.fleet == nil {
+		return openSQL(s.t, s.database(), pragmas...)
+	}
+	db, err := sql.Open("pgx", s.fleet.Postgres.URL)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { require.NoError(s.t, db.Close()) })
+	return db
+}
+
 // openSQL opens a ledger file without the program.
 func openSQL(t *testing.T, path string, pragmas ...string) *sql.DB {
 	t.Helper()
@@ -264,9 +278,20 @@ func openSQL(t *testing.T, path string, pragmas ...string) *sql.DB {
 // alter runs one statement that must change one row.
 func alter(t *testing.T, db *sql.DB, statement string, args ...any) {
 	t.Helper()
-	result, err := db.ExecContext(t.Context(), statement, args...)
+	result, err := db.ExecContext(t.Context(), inDialect(db, statement), args...)
 	require.NoError(t, err)
 	n, err := result.RowsAffected()
 	require.NoError(t, err)
 	require.Equal(t, int64(1), n, statement)
+}
+
+// inDialect writes the parameters of a statement as the database has them.
+func inDialect(db *sql.DB, statement string) string {
+	if _, postgres := db.Driver().(*stdlib.Driver); !postgres {
+		return strings.ReplaceAll(statement, "user_id", "user")
+	}
+	for n := 1; strings.Contains(statement, "?"); n++ {
+		statement = strings.Replace(statement, "?", name("$", n), 1)
+	}
+	return statement
 }

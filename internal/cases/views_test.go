@@ -3,8 +3,10 @@ package cases_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,16 +22,20 @@ import (
 // cold and in a warm cache; and no cached figure decides a buy.
 func TestC33EachViewHasItsOwnFigures(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	onBoth(t, ownFigures)
+}
+
+func ownFigures(t *testing.T, s *site) { //nolint:thelper // a case
 	public := func(slug string) answer { return s.call("", http.MethodGet, "/v1/sales/"+slug, "") }
 	office := func(slug string) answer {
 		return s.call(s.AdminKey(), http.MethodGet, "/v1/admin/sales/"+slug, "")
 	}
-	for _, first := range []string{"public", "office"} {
+	for _, who := range []string{"public", "office"} {
+		first := s.named(who)
 		s.open(first, 10, 3)
 		s.take("holder", first, 3)
 		asks := []func(string) answer{public, office}
-		if first == "office" {
+		if who == "office" {
 			asks[0], asks[1] = asks[1], asks[0]
 		}
 		for range 3 { // cold, then warm
@@ -67,16 +73,17 @@ func TestC33EachViewHasItsOwnFigures(t *testing.T) {
 		s.settled(first)
 	}
 	// A draft is the operators' own, in whatever order it is asked for.
+	draft := s.named("draft")
 	_, err := s.admin().CreateSale(t.Context(), client.NewSale{
-		ID: "draft", StartsAt: "2026-11-27T10:00:00Z", EndsAt: "2026-11-27T11:00:00Z", PerUserLimit: 1, Currency: "EUR",
+		ID: draft, StartsAt: "2026-11-27T10:00:00Z", EndsAt: "2026-11-27T11:00:00Z", PerUserLimit: 1, Currency: "EUR",
 		Items: []client.NewItem{{SKU: "unit", Stock: 1}},
 	})
 	require.NoError(t, err)
 	for range 2 {
-		require.Equal(t, http.StatusOK, office("draft").status)
-		require.Equal(t, "sale_not_found", public("draft").code)
-		require.NotContains(t, s.call("", http.MethodGet, "/v1/sales", "").body, "draft")
-		require.NotContains(t, s.call(s.AdminKey(), http.MethodGet, "/v1/admin/stats", "").body, "draft")
+		require.Equal(t, http.StatusOK, office(draft).status)
+		require.Equal(t, "sale_not_found", public(draft).code)
+		require.NotContains(t, s.call("", http.MethodGet, "/v1/sales", "").body, `"`+draft+`"`)
+		require.NotContains(t, s.call(s.AdminKey(), http.MethodGet, "/v1/admin/stats", "").body, `"`+draft+`"`)
 	}
 }
 
@@ -116,11 +123,11 @@ type view struct {
 }
 
 // views lists all of them.
-func (s *site) views() []view {
+func (s *site) views(slug string) []view {
 	const shown = 2 * time.Second // the documented bound of what is cached
 	return []view{
 		{"detail", shown, func(ctx context.Context) (int64, error) {
-			found, err := s.api("").Sale(ctx, drop, "")
+			found, err := s.api("").Sale(ctx, slug, "")
 			if err != nil {
 				return 0, err
 			}
@@ -131,10 +138,14 @@ func (s *site) views() []view {
 			if err != nil {
 				return 0, err
 			}
-			return found[0].Items[0].Left, nil
+			i := slices.IndexFunc(found, func(one client.Sale) bool { return one.ID == slug })
+			if i < 0 {
+				return 0, errors.New("the list lacks the sale")
+			}
+			return found[i].Items[0].Left, nil
 		}},
 		{"office", 0, func(ctx context.Context) (int64, error) {
-			found, err := s.admin().AdminSale(ctx, drop)
+			found, err := s.admin().AdminSale(ctx, slug)
 			if err != nil {
 				return 0, err
 			}
@@ -145,10 +156,14 @@ func (s *site) views() []view {
 			if err != nil {
 				return 0, err
 			}
-			return found.Sales[0].Left, nil
+			i := slices.IndexFunc(found.Sales, func(one client.SaleStats) bool { return one.ID == slug })
+			if i < 0 {
+				return 0, errors.New("the statistics lack the sale")
+			}
+			return found.Sales[i].Left, nil
 		}},
 		{"audit", 0, func(ctx context.Context) (int64, error) {
-			found, err := s.admin().Audit(ctx, drop)
+			found, err := s.admin().Audit(ctx, slug)
 			if err != nil {
 				return 0, err
 			}
@@ -164,19 +179,24 @@ func (s *site) views() []view {
 // agree within that time, and an order can be read as soon as it is answered.
 func TestC34ViewsAgree(t *testing.T) {
 	t.Parallel()
-	t.Run("work", viewsAgreeAtWork)
-	t.Run("expiry", viewsAgreeAfterExpiry)
+	t.Run("work", func(t *testing.T) {
+		t.Parallel()
+		onBoth(t, viewsAgreeAtWork)
+	})
+	t.Run("expiry", func(t *testing.T) {
+		t.Parallel()
+		onBoth(t, viewsAgreeAfterExpiry)
+	})
 }
 
-func viewsAgreeAfterExpiry(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
+func viewsAgreeAfterExpiry(t *testing.T, s *site) { //nolint:thelper // a case
+	drop := s.named(drop)
 	s.open(drop, 5, 1, hold(1))
 	var last client.Order
 	for i := range 5 {
 		last = s.take(name("u", i), drop, 1)
 	}
-	for _, v := range s.views() {
+	for _, v := range s.views(drop) {
 		until(t, v.name+" tells that all is free", func() bool {
 			left, err := v.read(t.Context())
 			require.NoError(t, err)
@@ -190,16 +210,15 @@ func viewsAgreeAfterExpiry(t *testing.T) {
 	s.settled(drop)
 }
 
-func viewsAgreeAtWork(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
+func viewsAgreeAtWork(t *testing.T, s *site) { //nolint:thelper // a case
+	drop := s.named(drop)
 	s.open(drop, 20, 20)
 	var facts truth
 	now := time.Now
 	facts.becomes(20, now(), now())
 	ctx, done := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
-	views := s.views()
+	views := s.views(drop)
 	told, troubles := make([][]span, len(views)), make([]error, len(views))
 	for i, v := range views {
 		readers.Go(func() {
@@ -214,7 +233,7 @@ func viewsAgreeAtWork(t *testing.T) {
 			}
 		})
 	}
-	work := randomWork{s: s, random: rand.New(rand.NewPCG(34, 34)), left: 20}
+	work := randomWork{s: s, slug: drop, random: rand.New(rand.NewPCG(34, 34)), left: 20}
 	for range 200 {
 		before := now()
 		work.step(t)
@@ -245,6 +264,7 @@ func viewsAgreeAtWork(t *testing.T) {
 // randomWork does one thing after the other to a sale and knows what is left.
 type randomWork struct {
 	s      *site
+	slug   string
 	random *rand.Rand
 	left   int64
 	held   []client.Order
@@ -258,11 +278,11 @@ func (w *randomWork) step(t *testing.T) {
 	case what < 5 && w.left > 0:
 		quantity := 1 + w.random.Int64N(min(3, w.left))
 		user := name("u", int(s.keys.Add(1)))
-		o := s.take(user, drop, quantity)
+		o := s.take(user, w.slug, quantity)
 		own, err := s.as(user).Order(ctx, o.ID)
 		require.NoError(t, err, "what was answered can be read at once")
 		require.Equal(t, "reserved", own.State)
-		mine, err := s.as(user).Orders(ctx, client.OrderQuery{})
+		mine, err := s.as(user).Orders(ctx, client.OrderQuery{Sale: w.slug})
 		require.NoError(t, err)
 		require.Len(t, mine.Data, 1)
 		w.held = append(w.held, o)
@@ -286,7 +306,7 @@ func (w *randomWork) step(t *testing.T) {
 		w.left += o.Quantity
 	default:
 		add := 1 + w.random.Int64N(3)
-		_, err := s.admin().Restock(ctx, drop, 0, client.Restock{Add: &add})
+		_, err := s.admin().Restock(ctx, w.slug, 0, client.Restock{Add: &add})
 		require.NoError(t, err)
 		w.left += add
 	}

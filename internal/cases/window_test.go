@@ -93,31 +93,85 @@ func TestC30SaleEndIsExact(t *testing.T) {
 		s.sweep()
 		s.settled()
 	})
+	t.Run("over HTTP", func(t *testing.T) {
+		t.Parallel()
+		onBoth(t, endInACrowd)
+	})
 	t.Run("forms", func(t *testing.T) {
 		t.Parallel()
-		s := newSite(t)
-		form := func(slug, starts, ends string) answer {
-			return s.call(s.AdminKey(), http.MethodPost, "/v1/admin/sales", fmt.Sprintf(
-				`{"sale":%q,"starts_at":%q,"ends_at":%q,"per_user_limit":1,"currency":"EUR","items":[{"item":"unit","price":1,"stock":1}]}`, slug, starts, ends))
-		}
-		const start = "2026-11-27T10:00:00Z"
-		for _, end := range []string{
-			"2026-11-28", "2026-11-28T", "2026-11-28T12:00", "28.11.2026 12:00", "1795860000", "", "2026-11-28T24:00:00Z",
-			"2026-11-28T23:59:60Z", "2026-02-30T10:00:00Z", "2026-11-28T10:00:00", "2026-11-28T10:00:00.0001Z", start, "2026-11-27T09:59:59.999Z",
-		} {
-			a := form("odd", start, end)
-			require.Equal(t, http.StatusUnprocessableEntity, a.status, "%q: %s", end, a.body)
-			require.Contains(t, a.body, "ends_at", "%q", end)
-		}
-		for i, end := range []string{"2026-11-28T23:59:59Z", "2026-11-28T00:00:00Z", "2026-11-28T00:00:00.001+00:00"} {
-			require.Equal(t, http.StatusCreated, form(name("exact-", i), start, end).status)
-			kept, err := s.admin().AdminSale(t.Context(), name("exact-", i))
-			require.NoError(t, err)
-			given, err := time.Parse(time.RFC3339Nano, end)
-			require.NoError(t, err)
-			require.True(t, given.Equal(kept.EndsAt), "%s is kept as %v", end, kept.EndsAt)
-		}
+		onBoth(t, oddForms)
 	})
+}
+
+// endInACrowd buys without a pause at every instance while the sale ends.
+func endInACrowd(t *testing.T, s *site) { //nolint:thelper // a case
+	drop := s.named(drop)
+	end := time.Now().Add(2 * time.Second).Truncate(time.Millisecond)
+	s.open(drop, 100_000, 1, func(n *client.NewSale) { n.EndsAt = instant(end) })
+	slack := time.Duration(0)
+	if s.fleet != nil {
+		slack = 100 * time.Millisecond // how far clocks may be apart before it is told
+	}
+	type ask struct {
+		sent, answered time.Time
+		err            error
+	}
+	asked := crowd(8, func(hand int) (all []ask) {
+		for i, over := 0, 0; over < 5 && t.Context().Err() == nil; i++ {
+			one := ask{sent: time.Now()}
+			_, one.err = s.buy(name(name("hand-", hand)+"-", i), drop, 1)
+			one.answered = time.Now()
+			if one.err != nil {
+				over++
+			}
+			all = append(all, one)
+		}
+		return all
+	})
+	bought := 0
+	for _, all := range asked {
+		for _, one := range all {
+			if one.err == nil {
+				require.True(t, one.sent.Before(end.Add(slack)), "sold %v after the end", one.sent.Sub(end))
+				bought++
+				continue
+			}
+			require.ErrorIs(t, one.err, client.ErrEnded)
+			require.False(t, one.answered.Before(end.Add(-slack)), "over %v before the end", end.Sub(one.answered))
+		}
+	}
+	require.Positive(t, bought)
+	for _, g := range s.gates {
+		seen, err := g.as("").Sale(t.Context(), drop, "")
+		require.NoError(t, err)
+		require.Equal(t, "ended", seen.Sale.Status)
+		require.True(t, seen.Sale.EndsAt.Equal(end), "as given: %v", seen.Sale.EndsAt)
+	}
+	require.Equal(t, int64(bought), s.audited(drop).Reserved)
+}
+
+func oddForms(t *testing.T, s *site) { //nolint:thelper // a case
+	form := func(slug, starts, ends string) answer {
+		return s.call(s.AdminKey(), http.MethodPost, "/v1/admin/sales", fmt.Sprintf(
+			`{"sale":%q,"starts_at":%q,"ends_at":%q,"per_user_limit":1,"currency":"EUR","items":[{"item":"unit","price":1,"stock":1}]}`, slug, starts, ends))
+	}
+	const start = "2026-11-27T10:00:00Z"
+	for _, end := range []string{
+		"2026-11-28", "2026-11-28T", "2026-11-28T12:00", "28.11.2026 12:00", "1795860000", "", "2026-11-28T24:00:00Z",
+		"2026-11-28T23:59:60Z", "2026-02-30T10:00:00Z", "2026-11-28T10:00:00", "2026-11-28T10:00:00.0001Z", start, "2026-11-27T09:59:59.999Z",
+	} {
+		a := form(s.named("odd"), start, end)
+		require.Equal(t, http.StatusUnprocessableEntity, a.status, "%q: %s", end, a.body)
+		require.Contains(t, a.body, "ends_at", "%q", end)
+	}
+	for i, end := range []string{"2026-11-28T23:59:59Z", "2026-11-28T00:00:00Z", "2026-11-28T00:00:00.001+00:00"} {
+		require.Equal(t, http.StatusCreated, form(s.named(name("exact-", i)), start, end).status)
+		kept, err := s.admin().AdminSale(t.Context(), s.named(name("exact-", i)))
+		require.NoError(t, err)
+		given, err := time.Parse(time.RFC3339Nano, end)
+		require.NoError(t, err)
+		require.True(t, given.Equal(kept.EndsAt), "%s is kept as %v", end, kept.EndsAt)
+	}
 }
 
 // The accident: each save shifts the start by the offset, or the zone of the

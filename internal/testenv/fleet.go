@@ -18,6 +18,9 @@ type FleetOptions struct {
 	Redis    *RedisServer
 	Postgres *PostgresServer
 	Args     []string // further arguments of every server
+	// Lasting says that the fleet is there for many tests, so that it takes no place
+	// from the fleets that come and go.
+	Lasting bool
 }
 
 // FleetServer is one server of a fleet. The zero value does everything and is
@@ -45,8 +48,10 @@ var berths = make(chan struct{}, 2)
 // tokens of each. Where too many fleets are out, it waits for one to end.
 func ServeFleet(tb testing.TB, o FleetOptions) *Fleet {
 	tb.Helper()
-	berths <- struct{}{}
-	tb.Cleanup(func() { <-berths })
+	if !o.Lasting {
+		berths <- struct{}{}
+		tb.Cleanup(func() { <-berths })
+	}
 	f := &Fleet{Redis: o.Redis, Postgres: o.Postgres}
 	if o.Servers == nil {
 		o.Servers = make([]FleetServer, 3)
