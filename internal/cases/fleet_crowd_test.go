@@ -280,7 +280,7 @@ func (f *fleet) restOf(ctx context.Context, slug, user string) *shopper {
 func (f *fleet) empty(slug string) {
 	f.t.Helper()
 	s := f.fast(slug)
-	until(f.t, "the lane is empty", func() bool {
-		return f.Redis.Must("HGET", f.lane(s, "meta"), "l0") == "0" && f.Redis.Must("XLEN", f.lane(s, "tray")) == "0"
+	until(f.t, "the lanes are empty", func() bool {
+		return f.all(s, "meta", "0", "HGET", "l0") && f.all(s, "tray", "0", "XLEN")
 	})
 }

@@ -128,7 +128,7 @@ func (f *fleet) open(slug string, stock, limit, holdSeconds int64) client.AdminS
 	_, err = f.office().Publish(f.t.Context(), slug)
 	require.NoError(f.t, err)
 	s := f.fast(slug)
-	until(f.t, "the lane is open", func() bool { return f.Redis.Must("HEXISTS", f.lane(s, "meta"), "frozen") == "0" })
+	until(f.t, "the lanes are open", func() bool { return f.all(s, "meta", "0", "HEXISTS", "frozen") })
 	return s
 }
 
@@ -173,6 +173,39 @@ func (f *fleet) audit(slug string) {
 		"--data-dir", f.t.TempDir(), "--ledger-url", f.Postgres.URL)
 	out, err := cmd.CombinedOutput()
 	require.NoError(f.t, err, "doorbuster audit:\n%s", out)
+}
+
+// place is a key, and the server that has it.
+type place struct {
+	at  *testenv.RedisServer
+	key string
+}
+
+// places returns the keys that hold what of each lane of a sale.
+func (f *fleet) places(s client.AdminSale, what string) (out []place) {
+	f.t.Helper()
+	nodes := []*testenv.RedisServer{f.Redis}
+	if f.Cluster != nil {
+		nodes = f.Cluster.Nodes[:]
+	}
+	for _, n := range nodes {
+		for _, key := range strings.Fields(n.Must("KEYS", "{doorbuster:"+strconv.FormatUint(uint64(s.Number), 10)+".*}:"+what)) {
+			out = append(out, place{n, key})
+		}
+	}
+	return out
+}
+
+// all reports whether Redis answers so for each lane of a sale.
+func (f *fleet) all(s client.AdminSale, what, answer, command string, words ...string) bool {
+	f.t.Helper()
+	places := f.places(s, what)
+	for _, p := range places {
+		if p.at.Must(append([]string{command, p.key}, words...)...) != answer {
+			return false
+		}
+	}
+	return len(places) > 0
 }
 
 // lane names the key of a sale's only lane that holds what.
