@@ -220,6 +220,7 @@ func (r *round) pull(ctx context.Context, s *Shortage) (bool, error) {
 		}
 		if err == nil && t.Units > 0 {
 			err = r.receive(ctx, t)
+			r.arrived(t)
 		}
 		if err != nil {
 			return false, err
@@ -238,6 +239,15 @@ func (r *round) pull(ctx context.Context, s *Shortage) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// arrived takes note of a number, so that units of another item can follow at once.
+func (r *round) arrived(t Transfer) {
+	home := &r.at[r.Home]
+	if home.Received == nil {
+		home.Received = make(map[int]uint64)
+	}
+	home.Received[t.From] = max(home.Received[t.From], t.Number)
 }
 
 func (r *round) receive(ctx context.Context, t Transfer) error {
