@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/testenv"
 )
 
@@ -66,12 +67,16 @@ func (f *fleet) transfers() (n int) {
 func TestFleetStockOfLanesChangesUnderACrowd(t *testing.T) {
 	t.Parallel()
 	f := lanesFleet(t)
-	th := f.throng(drop, 16)
-	for _, total := range []int64{200, 150, 260, 130} {
+	th := f.throng(drop, 4)
+	for _, total := range []int64{500, 300, 400, 250} {
 		th.served(20)
-		_, err := persist(t.Context(), f, f.key, f.restockTo(t.Context(), total))
+		changed, err := persist(t.Context(), f, f.key, func(c *client.Client) (client.AdminSale, error) {
+			return c.Restock(t.Context(), drop, 0, client.Restock{Stock: &total})
+		})
 		require.NoError(t, err)
-		require.Equal(t, total, f.sale(drop).Items[0].Stock)
+		require.Equal(t, total, changed.Items[0].Stock)
+		require.Equal(t, "fast", changed.Path)
+		th.took(10) // from lanes that were built anew
 	}
 	th.prove()
 }

@@ -17,7 +17,8 @@ type FleetOptions struct {
 	// fresh database.
 	Redis    *RedisServer
 	Postgres *PostgresServer
-	Args     []string // further arguments of every server
+	Cluster  *RedisNodes // in place of Redis, if set
+	Args     []string    // further arguments of every server
 	// Lasting says that the fleet is there for many tests, so that it takes no place
 	// from the fleets that come and go.
 	Lasting bool
@@ -34,7 +35,8 @@ type FleetServer struct {
 // Fleet is several servers that sell the same sales: one ledger, one Redis.
 type Fleet struct {
 	Servers  []*Server
-	Redis    *RedisServer
+	Redis    *RedisServer // nil where there is a Cluster
+	Cluster  *RedisNodes
 	Postgres *PostgresServer
 }
 
@@ -52,11 +54,11 @@ func ServeFleet(tb testing.TB, o FleetOptions) *Fleet {
 		berths <- struct{}{}
 		tb.Cleanup(func() { <-berths })
 	}
-	f := &Fleet{Redis: o.Redis, Postgres: o.Postgres}
+	f := &Fleet{Redis: o.Redis, Cluster: o.Cluster, Postgres: o.Postgres}
 	if o.Servers == nil {
 		o.Servers = make([]FleetServer, 3)
 	}
-	if f.Redis == nil {
+	if f.Redis == nil && f.Cluster == nil {
 		f.Redis = Redis(tb)
 	}
 	if f.Postgres == nil {
@@ -83,9 +85,14 @@ func (f *Fleet) arguments(s *FleetServer) []string {
 	if roles == "" {
 		roles = "gate,worker"
 	}
+	var redis string
+	if f.Cluster != nil {
+		redis = f.Cluster.URL()
+	} else {
+		redis = via(f.Redis.URL, f.Redis.Addr, s.RedisBy)
+	}
 	return []string{
-		"--roles", roles,
-		"--redis-url", via(f.Redis.URL, f.Redis.Addr, s.RedisBy),
+		"--roles", roles, "--redis-url", redis,
 		"--ledger-url", via(f.Postgres.URL, f.Postgres.Addr(), s.LedgerBy),
 	}
 }
