@@ -190,7 +190,7 @@ func (f *fleet) places(s client.AdminSale, what string) (out []place) {
 		nodes = f.Cluster.Nodes[:]
 	}
 	for _, n := range nodes {
-		for _, key := range strings.Fields(n.Must("KEYS", "{doorbuster:"+strconv.FormatUint(uint64(s.Number), 10)+".*}:"+what)) {
+		for key := range strings.FieldsSeq(n.Must("KEYS", "{doorbuster:"+strconv.FormatUint(uint64(s.Number), 10)+".*}:"+what)) {
 			out = append(out, place{n, key})
 		}
 	}
