@@ -125,6 +125,10 @@ func TestCounterOnCluster(t *testing.T) {
 		w.Faults = faults(clusterLook{t, client}, w.Lane)
 		return w
 	})
+	t.Run("Salts", func(t *testing.T) {
+		t.Parallel()
+		spread(t, cluster, open(t, client))
+	})
 }
 
 type clusterLook struct {

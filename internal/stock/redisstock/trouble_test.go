@@ -88,6 +88,12 @@ func TestTroubleIsNoVerdict(t *testing.T) {
 					return problem
 				},
 				"return": func() error { return quick.Return(ctx, l, 1, []stock.Act{record}) },
+				"give": func() error {
+					_, problem := quick.Give(ctx, l, stock.Transfer{Epoch: 1, To: 1, Number: 1, Units: 1})
+					return problem
+				},
+				"receive": func() error { return quick.Receive(ctx, l, stock.Transfer{Epoch: 1, From: 1, Number: 1, Units: 1}) },
+				"want":    func() error { return quick.Want(ctx, l, 1, time.Second) },
 				"sync": func() error {
 					_, problem := quick.Sync(ctx, l, 1, stock.Rules{Version: 9, Stock: []int64{10}})
 					return problem
@@ -95,7 +101,9 @@ func TestTroubleIsNoVerdict(t *testing.T) {
 			} {
 				err = run()
 				require.ErrorIs(t, err, stock.ErrUnavailable, call)
-				for _, verdict := range []error{stock.ErrCold, stock.ErrFrozen, stock.ErrEpoch, stock.ErrTray, stock.ErrInvalid} {
+				for _, verdict := range []error{
+					stock.ErrCold, stock.ErrFrozen, stock.ErrEpoch, stock.ErrTray, stock.ErrWanted, stock.ErrStale, stock.ErrInvalid,
+				} {
 					require.NotErrorIs(t, err, verdict, call)
 				}
 				if c.reason != "" {

@@ -20,6 +20,7 @@ func buildCases() []testCase {
 		{name: "Build/a builder that was overtaken", run: buildOvertaken},
 		{name: "Build/repeats", run: buildRepeats},
 		{name: "Build/meta was lost", run: buildForgotten, needs: func(w *World) bool { return w.Faults.Forget != nil }},
+		{name: "Build/salts stay the same", run: buildSalts},
 		{name: "Clear/a lane", run: clearLane},
 		{name: "Clear/only while frozen and drained", run: clearGuards},
 	}
@@ -214,6 +215,17 @@ func buildForgotten(t *testing.T, w *world) {
 	require.Equal(t, stock.Cold, w.read(t).State, "which does not bring half a lane back")
 	w.open(t, func(s *stock.Setting) { s.Left = []int64{9} }, stock.Act{ID: w.id("ann", "k"), User: "ann", Quantity: 1, Counted: 1})
 	w.buy(t, "bob", "k", 1)
+}
+
+func buildSalts(t *testing.T, w *world) {
+	for _, lanes := range []int{0, 1, 2, 5} {
+		salts, err := w.Counter.Salts(t.Context(), w.Lane.Sale, lanes)
+		require.NoError(t, err)
+		require.Len(t, salts, lanes)
+		again, err := w.Counter.Salts(t.Context(), w.Lane.Sale, lanes)
+		require.NoError(t, err)
+		require.Equal(t, salts, again)
+	}
 }
 
 func clearLane(t *testing.T, w *world) {
