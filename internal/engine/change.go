@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 
+	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
 )
@@ -37,17 +39,34 @@ func (e *Engine) ChangeSale(ctx context.Context, slug string, version int64, c s
 	return out, nil
 }
 
-// change applies a change in the ledger. A lane has no part in the others' units, so
-// while the stock of several is cut none of them may sell.
+// change applies a change in the ledger.
 func (e *Engine) change(ctx context.Context, slug string, version int64, c sale.Change) (sale.Sale, error) {
 	if c.Action != sale.ActionRestock || e.opts.WhileFrozen == nil {
 		return e.ledger.ChangeSale(ctx, slug, version, c)
 	}
+	for range maxMoves + 1 {
+		changed, err := e.restock(ctx, slug, version, c)
+		if !errors.Is(err, ledger.ErrWrongEpoch) {
+			return changed, err
+		}
+	}
+	return sale.Sale{}, sale.Busy()
+}
+
+// restock changes the stock of a sale. A lane has no part in the others' units, so
+// while the stock of several is cut none of them may sell: the change is made on the
+// direct path, and nowhere else. ledger.ErrWrongEpoch if the sale has left it again.
+func (e *Engine) restock(ctx context.Context, slug string, version int64, c sale.Change) (changed sale.Sale, err error) {
 	s, err := e.ledger.Sale(ctx, slug)
-	if err != nil || s.Path != sale.PathFast || len(s.Salts) < 2 {
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	if s.Path != sale.PathFast || len(s.Salts) > 1 {
+		c.Path = sale.PathDirect
+	}
+	if s.Path != sale.PathFast || len(s.Salts) < 2 {
 		return e.ledger.ChangeSale(ctx, slug, version, c)
 	}
-	var changed sale.Sale
 	err = e.opts.WhileFrozen(ctx, &s, func(ctx context.Context) (err error) {
 		changed, err = e.ledger.ChangeSale(ctx, slug, version, c)
 		return err

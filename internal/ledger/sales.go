@@ -88,6 +88,9 @@ func (b *Book) ChangeSale(ctx context.Context, slug string, version int64, c sal
 				Hint: "read it again, look at the difference, and repeat with its new ETag in If-Match",
 			}
 		}
+		if c.Path != "" && c.Path != d.rec.Path {
+			return ErrWrongEpoch
+		}
 		if c.Action == sale.ActionDelete {
 			waiting, err := tx.ListOrders(ctx, OrderFilter{Sale: d.rec.Number, State: sale.Reserved, Limit: 1})
 			if err != nil {

@@ -32,6 +32,9 @@ type Change struct {
 	Action  Action
 	Patch   Patch
 	Restock Restock
+	// Path, if set, is the one that the sale must be on when the change is made, or
+	// the ledger refuses it.
+	Path Path
 }
 
 // Patch names the rules that change; nil leaves a rule as it is. Stock is not

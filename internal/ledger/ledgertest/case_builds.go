@@ -156,6 +156,8 @@ func buildOvertaken(t *testing.T, w *world) {
 	require.NoError(t, err)
 	overtaken()
 	w.writes(t, s, nil, func() {
+		_, changeErr := w.ledger.ChangeSale(t.Context(), s.Slug, 0, sale.Change{Action: sale.ActionPause, Path: sale.PathDirect})
+		require.ErrorIs(t, changeErr, ledger.ErrWrongEpoch)
 		for _, way := range [][2]int64{{slow.Sale.Epoch, slow.Token - 1}, {fast.Epoch, fast.Epoch}, {fast.Epoch, slow.Token}, {fast.Epoch + 1, fast.Epoch + 2}} {
 			_, directErr := w.ledger.GoDirect(t.Context(), s.Number, way[0], way[1])
 			require.ErrorIs(t, directErr, ledger.ErrWrongEpoch)
