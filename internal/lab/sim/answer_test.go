@@ -154,7 +154,8 @@ func (w *world) watch(c *ledger.Changes) {
 		return
 	}
 	for i := range w.books.sale.Items {
-		w.cut = w.cut || c.Revised.Items[i].Stock < w.books.sale.Items[i].Stock
+		fewer := c.Revised.Items[i].Stock < w.books.sale.Items[i].Stock
+		w.cut = w.cut || fewer && (len(w.lanes) == 1 || len(c.Orders) > 0) // by a refund
 	}
 	w.trace.remark(func() string {
 		return "sale " + string(c.Revised.State) + " v" + n(c.Revised.Version) + " " + string(c.Revised.Path) + " e" + n(c.Revised.Epoch) + " t" + n(c.Revised.BuildToken)

@@ -50,13 +50,13 @@ func newPlan(rng *rand.Rand) plan {
 	if rng.IntN(10) == 0 {
 		price = 0
 	}
-	if p.lanes = pick(1, 1, 1, 1, 2, 3); p.lanes > 1 { // more to gather, and more who do
+	if p.lanes = pick(1, 1, 1, 1, 1, 2, 3); p.lanes > 1 { // more to gather, and more who do
 		s.PerUserLimit, p.users = int64(pick(1, 2, 3)), p.users+rng.IntN(3)
 	}
 	for i := range pick(1, 1, 2) {
 		units := pick(1, 1, 2, 3)
 		if p.lanes > 1 {
-			units += rng.IntN(3)
+			units += rng.IntN(2)
 		}
 		s.Items = append(s.Items, sale.Item{SKU: "item" + n(int64(i)), Title: "Item", Stock: int64(units), Price: price})
 	}

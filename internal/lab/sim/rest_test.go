@@ -56,7 +56,7 @@ func (w *world) rest() {
 
 // arrive carries out what is on its way until every action has ended.
 func (w *world) arrive() {
-	for range maxSteps {
+	for range maxSteps * len(w.lanes) {
 		if w.failure != "" {
 			return
 		}
