@@ -3,6 +3,7 @@ package stock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,6 +150,48 @@ func TestGatherProof(t *testing.T) {
 	m.giveBack(0) // of lane 1
 	m.take(1, 0, 1)
 	require.Equal(t, []stock.Gathered{{Short: true}}, gather(m, g, at("", 1, nil)), "what came to another lane was there to be found")
+}
+
+// TestGatherProofOfOneThatHides lets the only unit flee from every lane that is about
+// to be read: it is never seen, and never found missing.
+func TestGatherProofOfOneThatHides(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		left [][]int64
+		flee func(m *market, from, to int)
+	}{
+		"gathered": {
+			left: [][]int64{{0}, {0}, {0}, {1}},
+			flee: func(m *market, from, to int) { m.receive(m.give(from, to, 0, 1)) },
+		},
+		"sold, and another given back": {
+			left: [][]int64{{0}, {1}, {1}, {1}},
+			flee: func(m *market, from, to int) {
+				m.giveBack(slices.IndexFunc(m.orders, func(o held) bool { return o.lane == to }))
+				m.take(from, 0, 1)
+			},
+		},
+	} {
+		m := newMarket(t, noon, c.left...)
+		for lane := 1; lane < 3; lane++ {
+			m.take(lane, 0, 1)
+		}
+		reads := 0
+		_, err := stock.Gather(t.Context(), &hooked{m.mem, func(string) error {
+			lane := reads % len(m.lanes)
+			reads++
+			if m.left()[lane][0] > 0 {
+				to := 3
+				if lane == 3 {
+					to = 1
+				}
+				c.flee(m, lane, to)
+			}
+			return nil
+		}}, m.gathering(0, stock.Shortage{Least: 1, Most: 1}))
+		require.ErrorIs(t, err, stock.ErrContended, name)
+		require.Equal(t, int64(1), stock.Left(m.read(), 0))
+	}
 }
 
 // TestGatherProofIsExact lets the only unit go from lane to lane under the two
