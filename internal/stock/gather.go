@@ -141,6 +141,9 @@ func (r *round) run(ctx context.Context) (bool, error) {
 		case left(&r.at[r.Home], s.Item) >= s.Least:
 		case Left(r.at, s.Item) < s.Least:
 			unproven = append(unproven, i)
+			if err := r.cover(ctx, s.Item); err != nil {
+				return false, err
+			}
 		default:
 			enough, err := r.pull(ctx, s)
 			if err != nil {
@@ -194,6 +197,17 @@ func (r *round) prove(ctx context.Context, short []int) (bool, error) {
 		r.out[i] = Gathered{Short: true, Left: max(0, units)}
 	}
 	return true, nil
+}
+
+// cover brings what there is to a lane that owes more: taken elsewhere, it would be
+// refused by the judge.
+func (r *round) cover(ctx context.Context, item int) error {
+	owes := left(&r.at[r.Home], item)
+	if owes >= 0 {
+		return nil
+	}
+	_, err := r.pull(ctx, &Shortage{Item: item, Least: owes})
+	return err
 }
 
 // pull moves units of one item home, and reports whether that is worth another try.

@@ -56,6 +56,10 @@ func TestGather(t *testing.T) {
 		"what the lane owes, and one": {
 			left: [][]int64{{-3}, {7}}, short: one(1, 1), want: enough, after: [][]int64{{1}, {3}},
 		},
+		"what the lane owes, as far as it goes": {
+			left: [][]int64{{-5}, {2}, {1}}, short: one(1, 1), want: enough, after: [][]int64{{-2}, {0}, {0}},
+		},
+		"the lane owes more than nothing": {left: [][]int64{{-5}, {0}, {-1}}, short: one(0, 0), want: short(0)},
 		"what the lane owes": {
 			left: [][]int64{{-3}, {4}}, short: one(0, 0), want: enough, after: [][]int64{{0}, {1}},
 		},
