@@ -79,13 +79,14 @@ func (t *taking) shortages() (*stock.Gathering, map[int]int) {
 	return g, short
 }
 
-// gone takes note of the items that no lane has any more.
+// gone takes note of the items that no lane has any more. Where the home lane still
+// had one when it answered, somebody has it by now whom memory may not know.
 func (t *taking) gone(ctx context.Context, g *stock.Gathering, out []stock.Gathered) {
 	found := false
 	for k := range out {
-		if item := g.Short[k].Item; out[k].Short && out[k].Left == 0 && item < len(t.learnt.left) {
-			t.learnt.left[item], t.learnt.gone[item] = 0, true
-			found = true
+		item := g.Short[k].Item
+		if out[k].Short && out[k].Left == 0 && item < len(t.learnt.left) && t.learnt.left[item] == 0 {
+			t.learnt.gone[item], found = true, true
 		}
 	}
 	if found {
