@@ -33,7 +33,8 @@ func TestC12KeyIsOfOneBuyerAndOneRequest(t *testing.T) {
 	onBoth(t, keyOfOneRequest)
 }
 
-func keyOfOneRequest(t *testing.T, s *site) { //nolint:thelper // a case
+func keyOfOneRequest(s *site) {
+	t := s.t
 	drop, second := s.named(drop), s.named("second")
 	s.open(drop, 20, 3, func(n *client.NewSale) {
 		n.Items = append(n.Items, client.NewItem{SKU: "other", Price: price, Stock: 20})

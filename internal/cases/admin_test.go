@@ -79,7 +79,8 @@ func TestC10StockEditDoesNotEraseSales(t *testing.T) {
 }
 
 // savedForm saves what was read before others bought.
-func savedForm(t *testing.T, s *site) { //nolint:thelper // a case
+func savedForm(s *site) {
+	t := s.t
 	drop := s.named(drop)
 	read := s.open(drop, 100, 1)
 	for i := range 5 {
@@ -114,7 +115,8 @@ func savedForm(t *testing.T, s *site) { //nolint:thelper // a case
 func done(a answer) bool { return a.status == http.StatusOK || a.status == http.StatusAccepted }
 
 // feedInACrowd changes the stock, by what it finds and by how much, while a crowd buys.
-func feedInACrowd(t *testing.T, s *site) { //nolint:thelper // a case
+func feedInACrowd(s *site) {
+	t := s.t
 	drop := s.named(drop)
 	s.open(drop, 100, 1)
 	var mu sync.Mutex
@@ -256,7 +258,8 @@ func TestC56PriceIsTheSalesAndStays(t *testing.T) {
 	onBoth(t, priceStays)
 }
 
-func priceStays(t *testing.T, s *site) { //nolint:thelper // a case
+func priceStays(s *site) {
+	t := s.t
 	drop := s.named(drop)
 	published := s.open(drop, 10, 3)
 	for _, body := range []string{

@@ -58,7 +58,8 @@ func TestC02KilledTenTimesInACrowd(t *testing.T) {
 	onBothAlone(t, killedTenTimes)
 }
 
-func killedTenTimes(t *testing.T, s *site) { //nolint:thelper // a case
+func killedTenTimes(s *site) {
+	t := s.t
 	const stock, kills, buyers = 150, 10, 24
 	drop := s.named(drop)
 	s.open(drop, stock, 1, hold(2))

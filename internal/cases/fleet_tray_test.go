@@ -12,7 +12,6 @@ import (
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
-	"github.com/doorbuster/doorbuster/internal/testenv"
 )
 
 // The accident: an entry of the queue comes twice and is sold twice, an entry
@@ -20,9 +19,10 @@ import (
 // blocks everything behind it.
 // The right outcome: each good slip is one order, however often and among whatever
 // it lies; the others become dead letters with a cause.
-func TestFleetDuplicateForgedAndPoisonousEntries(t *testing.T) {
+func TestC37FleetDuplicateForgedAndPoisonousEntries(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, testenv.FleetOptions{Servers: []testenv.FleetServer{{Roles: "worker"}, {Roles: "gate"}, {Roles: "gate"}}})
+	house := halves.site(t)
+	f, drop := house.fleet, house.named(drop)
 	const stockOf, waiting = 40, 30
 	s := f.open(drop, stockOf, 1, 600)
 	worker := f.Servers[0]
@@ -58,8 +58,8 @@ func TestFleetDuplicateForgedAndPoisonousEntries(t *testing.T) {
 	add(minted(s), 1)
 	worker.Start()
 	all := buyers()
-	until(t, "all that cannot be judged is parked", func() bool { return len(f.letters()) >= f.parked })
-	for _, l := range f.letters() {
+	until(t, "all that cannot be judged is parked", func() bool { return len(f.letters(drop)) >= f.parked })
+	for _, l := range f.letters(drop) {
 		require.NotEmpty(t, l.Cause)
 		require.Nil(t, l.Attempt, "nobody of the house has made it")
 	}
@@ -110,10 +110,10 @@ func minted(s client.AdminSale) map[string]string {
 	}
 }
 
-// letters returns the dead letters.
-func (f *fleet) letters() []client.DeadLetter {
+// letters returns the dead letters of a sale.
+func (f *fleet) letters(slug string) []client.DeadLetter {
 	f.t.Helper()
-	page, err := f.office().DeadLetters(f.t.Context(), client.LetterQuery{Limit: 500})
+	page, err := f.office().DeadLetters(f.t.Context(), client.LetterQuery{Sale: slug, Limit: 500})
 	require.NoError(f.t, err)
 	return page.Data
 }

@@ -60,7 +60,8 @@ func TestC67HangUpsAndStopsInTheMiddleOfABuy(t *testing.T) {
 	onBothAlone(t, hangUpsAndStops)
 }
 
-func hangUpsAndStops(t *testing.T, s *site) { //nolint:thelper // a case
+func hangUpsAndStops(s *site) {
+	t := s.t
 	const buyers, stock = 1500, 1000
 	drop := s.named(drop)
 	s.open(drop, stock, 1, hold(600))
@@ -216,7 +217,8 @@ func lostBehindTheLedger(t *testing.T) {
 }
 
 // lostOnTheWay loses one answer of five between server and client.
-func lostOnTheWay(t *testing.T, s *site) { //nolint:thelper // a case
+func lostOnTheWay(s *site) {
+	t := s.t
 	proxy := lose(t, s.address(), 68)
 	one, five := s.named("one"), s.named("five")
 	s.open(one, 200, 1)

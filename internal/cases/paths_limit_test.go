@@ -46,7 +46,8 @@ func TestC06RefusalsCostNothingOverHTTP(t *testing.T) {
 	t.Parallel()
 	t.Run("limit", func(t *testing.T) {
 		t.Parallel()
-		onBoth(t, func(t *testing.T, s *site) {
+		onBoth(t, func(s *site) {
+			t := s.t
 			drop := s.named(drop)
 			s.open(drop, 10, 1)
 			s.take("u", drop, 1)
@@ -64,7 +65,8 @@ func TestC06RefusalsCostNothingOverHTTP(t *testing.T) {
 	})
 	t.Run("every refusal", func(t *testing.T) {
 		t.Parallel()
-		onBoth(t, func(t *testing.T, s *site) {
+		onBoth(t, func(s *site) {
+			t := s.t
 			for _, c := range kindsOfNo() {
 				slug := s.named(c.slug)
 				s.open(slug, 3, 2, c.shape)
@@ -143,7 +145,8 @@ func kindsOfNo() []kindOfNo {
 // C09 once more, over HTTP: a greedy buyer asks every instance at once.
 func TestC09LimitHoldsAtEveryInstance(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		drop := s.named(drop)
 		s.open(drop, 1000, 2, func(n *client.NewSale) {
 			n.Items = append(n.Items, client.NewItem{SKU: "other", Price: price, Stock: 10})
@@ -182,7 +185,8 @@ func TestC09LimitHoldsAtEveryInstance(t *testing.T) {
 // C53 once more, over HTTP: both rules of the limit are kept in the counter, too.
 func TestC53LimitAfterRefundOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		live, ever, loop := s.named("live"), s.named("ever"), s.named("loop")
 		s.open(live, 5, 1)
 		s.open(ever, 5, 1, func(n *client.NewSale) { n.LimitRule = "ever_paid" })

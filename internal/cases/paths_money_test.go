@@ -32,7 +32,8 @@ func (s *site) over(orders ...client.Order) {
 // payer's any more, wherever the two are asked for it.
 func TestC03LatePaymentOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		resold, free, rush := s.named("resold"), s.named("free"), s.named("rush")
 		s.open(resold, 1, 1, hold(1))
 		a := s.take("a", resold, 1)
@@ -130,7 +131,8 @@ func lateForUnits(t *testing.T, s *site, slug string) {
 // instances, and are delivered again.
 func TestC17TwoChargesOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		const n = 40
 		drop := s.named(drop)
 		s.open(drop, n, 1)
@@ -164,7 +166,8 @@ func TestC17TwoChargesOverHTTP(t *testing.T) {
 // instance, and the charge goes back.
 func TestC18PaymentOfACancelledOrderOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		drop, lost := s.named(drop), s.named("lost")
 		s.open(drop, 1, 1)
 		mine := s.take("mine", drop, 1)
@@ -200,7 +203,8 @@ func TestC18PaymentOfACancelledOrderOverHTTP(t *testing.T) {
 // every instance meet.
 func TestC19CancelPayAndSweepersOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		const n = 60
 		drop := s.named(drop)
 		number := s.open(drop, 2*n, 2, hold(1)).Number

@@ -23,7 +23,8 @@ func failed(o client.Order, payment string) client.Payment {
 // end the same orders at the same instant.
 func TestC20ReleasedOnceByWhomeverOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		const n = 12
 		drop := s.named(drop)
 		number := s.open(drop, 3*n, 3, hold(1)).Number
@@ -79,7 +80,7 @@ func TestC20FleetCancelThatFailsHalfWay(t *testing.T) {
 	troubled := s.gates[0].as(s.AdminKey())
 	for _, d := range []testenv.Direction{testenv.Requests, testenv.Replies} {
 		o := s.take("u", drop, 3)
-		seen := lines.book.Lose(d, 1, string(ledger.OrderKind(sale.Cancelled)))
+		seen := lines.book[0].Lose(d, 1, string(ledger.OrderKind(sale.Cancelled)))
 		_, err := troubled.AdminCancel(t.Context(), o.ID)
 		<-seen
 		if err != nil { // the instance itself may have repeated what it knew to be undone
@@ -98,7 +99,8 @@ func TestC20FleetCancelThatFailsHalfWay(t *testing.T) {
 // C22 once more, over HTTP: every end that a buyer or the shop can bring about.
 func TestC22EveryEndReleasesOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		drop := s.named(drop)
 		s.open(drop, 9, 1, hold(3))
 		declined, underpaid, abandoned := s.take("declined", drop, 1), s.take("underpaid", drop, 1), s.take("abandoned", drop, 1)
@@ -133,7 +135,8 @@ func TestC22EveryEndReleasesOverHTTP(t *testing.T) {
 // order, and nothing opens it again.
 func TestC23EndedOrdersStayEndedOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		drop := s.named(drop)
 		s.open(drop, 1, 1)
 		click := func() client.Bought {
@@ -160,9 +163,9 @@ func TestC23EndedOrdersStayEndedOverHTTP(t *testing.T) {
 		require.ErrorIs(t, err, client.ErrSoldOut, "the hold under review is kept")
 		require.Equal(t, "paid", s.pay(taken).Outcome, "a charge may fail first and succeed later")
 		for range s.gates { // repeated ends change nothing
-			again, err := s.as("u").Cancel(t.Context(), first.ID)
-			require.NoError(t, err)
-			require.Equal(t, client.StateCancelled, again.State)
+			ended, cancelErr := s.as("u").Cancel(t.Context(), first.ID)
+			require.NoError(t, cancelErr)
+			require.Equal(t, client.StateCancelled, ended.State)
 			require.Zero(t, s.left(drop))
 		}
 		_, err = s.admin().Refund(t.Context(), first.ID, refundToStock())

@@ -47,7 +47,8 @@ func shuttings() []shutting {
 // C32 once more, over HTTP: the same table at every instance.
 func TestC32OneRuleOnEveryPathOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		for _, c := range shuttings() {
 			slug := s.named(c.slug)
 			s.open(slug, 10, 2)
@@ -69,8 +70,8 @@ func TestC32OneRuleOnEveryPathOverHTTP(t *testing.T) {
 			for i, g := range s.gates {
 				_, _, err = click(g, name("fresh", i), "k")
 				require.ErrorIs(t, err, c.fresh, "%s, a fresh attempt at %d", c.slug, i)
-				again, replayed, err := click(g, "done", "k")
-				require.NoError(t, err, "%s, a repeat at %d", c.slug, i)
+				again, replayed, repeatErr := click(g, "done", "k")
+				require.NoError(t, repeatErr, "%s, a repeat at %d", c.slug, i)
 				require.True(t, replayed)
 				require.Equal(t, done.ID, again.ID)
 				require.Equal(t, client.StatePaid, again.State)
@@ -111,9 +112,10 @@ func (s *site) ofSale(slug string) (found []client.Order) {
 // with a counter of its own.
 func TestC63RecreatedSaleInheritsNothingOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		drop := s.named(drop)
-		var old []client.Order
+		old := make([]client.Order, 0, 6)
 		numbers := make(map[uint32]bool)
 		for round := range 3 {
 			published := s.open(drop, 2, 1, hold(2))

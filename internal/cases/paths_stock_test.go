@@ -19,7 +19,8 @@ func TestC07CounterNeverBelowZeroOverHTTP(t *testing.T) {
 	t.Parallel()
 	t.Run("crowd then cancel", func(t *testing.T) {
 		t.Parallel()
-		onBoth(t, func(t *testing.T, s *site) {
+		onBoth(t, func(s *site) {
+			t := s.t
 			for round := range 2 {
 				drop := s.named(name("round-", round))
 				s.open(drop, 10, 1)
@@ -29,7 +30,8 @@ func TestC07CounterNeverBelowZeroOverHTTP(t *testing.T) {
 	})
 	t.Run("big beside small", func(t *testing.T) {
 		t.Parallel()
-		onBoth(t, func(t *testing.T, s *site) {
+		onBoth(t, func(s *site) {
+			t := s.t
 			drop := s.named(drop)
 			s.open(drop, 3, 5)
 			for round := range 20 {
@@ -97,7 +99,8 @@ func crowdThenCancel(t *testing.T, s *site, drop string) {
 // sells again within two seconds exactly what came back.
 func TestC08SoldOutMemoryEndsAtEveryInstance(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		drop := s.named(drop)
 		s.open(drop, 3, 1)
 		soldOutEverywhere := func(who string) {
@@ -172,7 +175,8 @@ func TestC08SoldOutMemoryEndsAtEveryInstance(t *testing.T) {
 // to the limit, in ledger and counter.
 func TestC21ReleaseGivesBackWhatWasHeldOverHTTP(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, s *site) {
+	onBoth(t, func(s *site) {
+		t := s.t
 		drop := s.named(drop)
 		s.open(drop, 9, 9, hold(2))
 		three, five := s.take("three", drop, 3), s.take("five", drop, 5)
@@ -206,7 +210,8 @@ func TestC44CheckAndClaimAreOneStepOverHTTP(t *testing.T) {
 	t.Parallel()
 	t.Run("last unit", func(t *testing.T) {
 		t.Parallel()
-		onBoth(t, func(t *testing.T, s *site) {
+		onBoth(t, func(s *site) {
+			t := s.t
 			drop := s.named(drop)
 			s.open(drop, 1, 1)
 			for round := range 15 {
@@ -233,7 +238,8 @@ func TestC44CheckAndClaimAreOneStepOverHTTP(t *testing.T) {
 	})
 	t.Run("crowd", func(t *testing.T) {
 		t.Parallel()
-		onBoth(t, func(t *testing.T, s *site) {
+		onBoth(t, func(s *site) {
+			t := s.t
 			const stock, extra, buyers = 100, 7, 800
 			drop := s.named(drop)
 			s.open(drop, stock, 1)

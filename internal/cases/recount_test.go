@@ -101,7 +101,8 @@ func TestC66CountersEqualTheRecount(t *testing.T) {
 	onBothAlone(t, countersEqualTheRecount)
 }
 
-func countersEqualTheRecount(t *testing.T, s *site) { //nolint:thelper // a case
+func countersEqualTheRecount(s *site) {
+	t := s.t
 	const seed, traders, steps, kills = 66, 8, 150, 3
 	t.Logf("seed %d", seed)
 	drop, short := s.named(drop), s.named("short")

@@ -290,6 +290,7 @@ func inDialect(db *sql.DB, statement string) string {
 	if _, postgres := db.Driver().(*stdlib.Driver); !postgres {
 		return strings.ReplaceAll(statement, "user_id", "user")
 	}
+	statement = strings.ReplaceAll(statement, "x'00'", `'\x00'::bytea`)
 	for n := 1; strings.Contains(statement, "?"); n++ {
 		statement = strings.Replace(statement, "?", name("$", n), 1)
 	}

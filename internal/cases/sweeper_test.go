@@ -1,6 +1,8 @@
 package cases_test
 
 import (
+	"database/sql"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/ledger/pgledger"
 	"github.com/doorbuster/doorbuster/internal/ledger/sqliteledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/testenv"
@@ -37,11 +40,11 @@ func (s *site) metric(metric string) float64 {
 
 // logs returns the end of what the servers have written.
 func (s *site) logs() string {
-	out := ""
+	var out strings.Builder
 	for _, g := range s.gates {
-		out += g.Log()
+		out.WriteString(g.Log())
 	}
-	return out
+	return out.String()
 }
 
 // The accident: one order that cannot be released stops the expiry of all others
@@ -53,7 +56,8 @@ func TestC24SweeperPassesABadOrder(t *testing.T) {
 	onBothAlone(t, aBadOrder)
 }
 
-func aBadOrder(t *testing.T, s *site) { //nolint:thelper // a case
+func aBadOrder(s *site) {
+	t := s.t
 	const n = 100
 	drop := s.named(drop)
 	number := s.open(drop, n, 1, hold(2)).Number
@@ -89,16 +93,18 @@ func ledgerOf(t *testing.T, dir string, n int, at time.Time) {
 		Path: filepath.Join(dir, "doorbuster.db"), Clock: then.now, Migrate: true,
 	})
 	require.NoError(t, err)
-	book := ledger.New(store)
-	_, err = book.CreateSale(t.Context(), sale.Sale{
-		Slug: drop,
-		Rules: sale.Rules{
-			StartsAt: at, EndsAt: at.Add(24 * time.Hour), PerUserLimit: 1, LimitRule: sale.LimitLive, Hold: time.Second, Currency: "EUR",
-		},
-		Items: []sale.Item{{SKU: "unit", Stock: int64(n), Price: price}},
-	})
+	holdsOfThen(t, ledger.New(store), sale.Sale{Slug: drop, Rules: sale.Rules{StartsAt: at}}, n)
+}
+
+// holdsOfThen publishes a sale of n units and takes them all, by the ledger's clock,
+// and closes the ledger.
+func holdsOfThen(t *testing.T, book *ledger.Book, s sale.Sale, n int) {
+	t.Helper()
+	s.EndsAt, s.PerUserLimit, s.LimitRule = s.StartsAt.Add(24*time.Hour), 1, sale.LimitLive
+	s.Hold, s.Currency, s.Items = time.Second, "EUR", []sale.Item{{SKU: "unit", Stock: int64(n), Price: price}}
+	_, err := book.CreateSale(t.Context(), s)
 	require.NoError(t, err)
-	published, err := book.ChangeSale(t.Context(), drop, 0, sale.Change{Action: sale.ActionPublish})
+	published, err := book.ChangeSale(t.Context(), s.Slug, 0, sale.Change{Action: sale.ActionPublish})
 	require.NoError(t, err)
 	for from := 0; from < n; from += 500 {
 		batch := ledger.Batch{Sale: published.Number, Epoch: published.Epoch}
@@ -134,6 +140,36 @@ func TestC26SweeperFinishesTenThousand(t *testing.T) {
 	require.Zero(t, s.metric("doorbuster_holds_set_aside"))
 	figures := s.settled(drop)
 	require.Equal(t, int64(n+2), figures.Expired)
+}
+
+// C26 on a fleet, whose only sweeper is killed twice, and whose counter has to hear of
+// every end.
+func TestC26FleetSweeperFinishesTenThousand(t *testing.T) {
+	t.Parallel()
+	const n = 10_000
+	s := halves.site(t)
+	drop := s.named(drop)
+	require.Zero(t, s.worker().Stop())
+	then := &clock{}
+	then.set(time.Now().Add(-time.Hour))
+	store, err := pgledger.Open(t.Context(), pgledger.Options{URL: s.fleet.Postgres.URL, Clock: then.now})
+	require.NoError(t, err)
+	holdsOfThen(t, ledger.New(store), sale.Sale{Slug: drop, Rules: sale.Rules{StartsAt: then.now()}}, n)
+	require.Zero(t, s.left(drop))
+	_, err = s.admin().SetPath(t.Context(), drop, 0, "fast")
+	require.NoError(t, err)
+	s.fleet.fast(drop) // loaded while everything is overdue
+	s.worker().Start()
+	for kill := range 2 {
+		before := s.left(drop)
+		until(t, "the sweeper is in the middle", func() bool { return s.left(drop) > before })
+		s.worker().Kill()
+		young := s.queue(name("young", kill), drop) // falls due while the others end
+		s.worker().Start()
+		require.Equal(t, client.StateReserved, s.judged(name("young", kill), young).State)
+	}
+	until(t, "all are released", func() bool { return s.left(drop) == n })
+	require.Equal(t, int64(n+2), s.settled(drop).Expired)
 }
 
 // The accident: expiry hangs on a signal or on a timer in a process, which is
@@ -177,14 +213,34 @@ func TestC27HoldsEndWithoutAnySignal(t *testing.T) {
 // The right outcome: every other sale lives as if it were not there.
 func TestC62OneBadSaleLeavesTheOthersAlone(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		oneBadSale(t, newSite(t), func(s *site) *sql.DB { return s.sql("ignore_check_constraints(1)", "foreign_keys(0)") })
+	})
+	t.Run("fleet", func(t *testing.T) {
+		t.Parallel()
+		oneBadSale(t, siteOf(t, newFleet(t, testenv.FleetOptions{})), func(s *site) *sql.DB {
+			db := s.sql()
+			_, err := db.ExecContext(t.Context(), `DO $$ DECLARE c record; BEGIN
+				FOR c IN SELECT conrelid::regclass AS tab, conname FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace
+				LOOP EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.tab, c.conname); END LOOP; END $$`)
+			require.NoError(t, err)
+			return db
+		})
+	})
+}
+
+// oneBadSale damages sales of every kind in a ledger that guard opens without guards,
+// and some in the counter.
+func oneBadSale(t *testing.T, s *site, unguarded func(*site) *sql.DB) {
+	t.Helper()
 	damages := map[string][]string{
 		"oversold":      {"UPDATE items SET sold = 99 WHERE sale = ?"},
 		"negative":      {"UPDATE items SET stock = -5, sold = -7 WHERE sale = ?"},
 		"no-items":      {"DELETE FROM items WHERE sale = ?"},
 		"odd-state":     {"UPDATE sales SET state = 'odd' WHERE number = ?"},
 		"cut-journal":   {"UPDATE sales SET seq = 77 WHERE number = ?", "DELETE FROM journal WHERE seq = 1 AND sale = ?"},
-		"no-terms":      {"DELETE FROM terms WHERE sale = ?", "DELETE FROM prices WHERE sale = ?"},
+		"no-terms":      {"DELETE FROM prices WHERE sale = ?", "DELETE FROM terms WHERE sale = ?"},
 		"short-key":     {"UPDATE sales SET key = x'00' WHERE number = ?"},
 		"odd-order":     {"UPDATE orders SET state = 'odd' WHERE sale = ?"},
 		"lost-holder":   {"DELETE FROM holders WHERE sale = ?"},
@@ -198,7 +254,10 @@ func TestC62OneBadSaleLeavesTheOthersAlone(t *testing.T) {
 		s.take("due", slug, 1) // falls due in the damaged sale
 	}
 	s.open("z", 5, 1, hold(1)) // behind all the damage in every list
-	db := openSQL(t, s.database(), "ignore_check_constraints(1)", "foreign_keys(0)")
+	if s.fleet != nil {
+		maps.Copy(damages, s.spoilt(numbers))
+	}
+	db := unguarded(s)
 	for slug, statements := range damages {
 		for _, statement := range statements {
 			alter(t, db, statement, numbers[slug])
@@ -218,6 +277,23 @@ func TestC62OneBadSaleLeavesTheOthersAlone(t *testing.T) {
 	require.Equal(t, int64(2), figures.Expired)
 	require.Equal(t, int64(2), figures.Cancelled)
 	require.Equal(t, int64(2), figures.Refunded)
+}
+
+// spoilt damages the counters of some more sales, and notes their numbers.
+func (s *site) spoilt(numbers map[string]uint32) map[string][]string {
+	s.t.Helper()
+	out := make(map[string][]string)
+	for slug, damage := range map[string][]string{
+		"counter-gone": {"DEL", "meta"}, "counter-odd": {"SET", "meta", "odd"}, "counter-negative": {"HSET", "meta", "l0", "-5"},
+		"counter-words": {"HSET", "meta", "l0", "many", "taken", "few"}, "tray-odd": {"SET", "tray", "odd"},
+	} {
+		found := s.open(slug, 5, 1, hold(1))
+		numbers[slug], out[slug] = found.Number, nil
+		s.take("due", slug, 1)
+		damage[1] = s.fleet.lane(found, damage[1])
+		s.fleet.Redis.Must(damage...)
+	}
+	return out
 }
 
 // wholeLife takes a sale of five units and holds of a second through all that

@@ -14,42 +14,39 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	m.Run()
 	for _, one := range []*shared{&common, &halves, &lines} {
 		one.end()
 	}
-	os.Exit(code)
 }
 
 // onBoth plays a case on the embedded default and on a fleet that other cases use at
 // the same time: it must leave servers and stores alone.
-func onBoth(t *testing.T, play func(*testing.T, *site)) {
+func onBoth(t *testing.T, play func(*site)) {
 	t.Helper()
 	onEach(t, &common, play)
 }
 
 // onBothAlone does the same for a case that kills, stops or troubles servers.
-func onBothAlone(t *testing.T, play func(*testing.T, *site)) {
+func onBothAlone(t *testing.T, play func(*site)) {
 	t.Helper()
 	onEach(t, &lines, play)
 }
 
-func onEach(t *testing.T, on *shared, play func(*testing.T, *site)) {
+func onEach(t *testing.T, on *shared, play func(*site)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
-		play(t, newSite(t))
+		play(newSite(t))
 	})
 	t.Run("fleet", func(t *testing.T) {
 		t.Parallel()
-		play(t, on.site(t))
+		play(on.site(t))
 	})
 }
 
 // Fleets that cases share, since to start one takes longer than most cases do. They
-// live until the end of the process, whoever was the first to need them.
-//
-//nolint:gochecknoglobals // see above; TestMain ends them
+// live until the end of the process, whoever was the first to need them: TestMain ends them.
 var (
 	// common is used by many at once.
 	common = shared{}
@@ -57,11 +54,11 @@ var (
 	// case at a time has it to itself.
 	halves = shared{
 		turn: make(chan struct{}, 1), servers: []testenv.FleetServer{{Roles: "worker"}, {Roles: "gate"}, {Roles: "gate"}, {Roles: "gate"}},
-		args: append(quick(), "--set", "fast.max_queued="+strconv.Itoa(fewSlips)),
+		args: append(quick(), "--set", "fast.max_queued="+strconv.Itoa(fewSlips), "--set", "holds.sweep_batch=100"),
 	}
-	// lines has proxies in front of what its first server needs. One case at a time
+	// lines has proxies in front of what each of its servers needs. One case at a time
 	// has it to itself.
-	lines = shared{turn: make(chan struct{}, 1), proxied: 1, servers: make([]testenv.FleetServer, 3), args: quick()}
+	lines = shared{turn: make(chan struct{}, 1), servers: make([]testenv.FleetServer, 3), proxied: true, args: quick()}
 )
 
 // fewSlips is how many slips a lane of halves takes.
@@ -71,15 +68,15 @@ const fewSlips = 100
 type shared struct {
 	turn    chan struct{} // held by who has it to himself; nil where many use it
 	servers []testenv.FleetServer
-	proxied int // so many of the servers reach Redis and ledger through proxies
+	proxied bool
 	args    []string
 	uses    atomic.Int64
 
 	mu    sync.Mutex
 	house *house
 	fleet *testenv.Fleet
-	redis *testenv.Proxy
-	book  *testenv.Proxy // in front of the ledger
+	// redis and book are what stands in front of Redis and ledger, by server.
+	redis, book []*testenv.Proxy
 }
 
 // site returns the fleet as the harness of a case. A fleet of one case at a time is
@@ -131,11 +128,12 @@ func (h *shared) running() (f *testenv.Fleet, err error) {
 		Redis: testenv.Redis(house), Postgres: testenv.Postgres(house), Servers: append([]testenv.FleetServer{}, h.servers...),
 		Args: h.args, Lasting: true,
 	}
-	if h.proxied > 0 {
-		h.redis, h.book = testenv.NewProxy(house, o.Redis.Addr), testenv.NewProxy(house, o.Postgres.Addr())
-	}
-	for i := range h.proxied {
-		o.Servers[i].RedisBy, o.Servers[i].LedgerBy = h.redis, h.book
+	h.redis, h.book = nil, nil
+	for i := range o.Servers {
+		if h.proxied {
+			o.Servers[i].RedisBy, o.Servers[i].LedgerBy = testenv.NewProxy(house, o.Redis.Addr), testenv.NewProxy(house, o.Postgres.Addr())
+			h.redis, h.book = append(h.redis, o.Servers[i].RedisBy), append(h.book, o.Servers[i].LedgerBy)
+		}
 	}
 	if h.servers == nil {
 		o.Servers = nil
@@ -179,7 +177,7 @@ func (h *house) end() {
 
 func (*house) Helper()                  {}
 func (*house) Failed() bool             { return false }
-func (*house) Context() context.Context { return context.Background() } //nolint:usetesting // it outlives every test
+func (*house) Context() context.Context { return context.Background() }
 func (*house) Logf(string, ...any)      {}
 
 func (h *house) Cleanup(end func()) {
@@ -189,7 +187,7 @@ func (h *house) Cleanup(end func()) {
 }
 
 func (h *house) TempDir() string {
-	dir, err := os.MkdirTemp("", "doorbuster-cases-*") //nolint:usetesting // it outlives every test
+	dir, err := os.MkdirTemp("", "doorbuster-cases-*")
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -25,7 +25,8 @@ func TestC33EachViewHasItsOwnFigures(t *testing.T) {
 	onBoth(t, ownFigures)
 }
 
-func ownFigures(t *testing.T, s *site) { //nolint:thelper // a case
+func ownFigures(s *site) {
+	t := s.t
 	public := func(slug string) answer { return s.call("", http.MethodGet, "/v1/sales/"+slug, "") }
 	office := func(slug string) answer {
 		return s.call(s.AdminKey(), http.MethodGet, "/v1/admin/sales/"+slug, "")
@@ -189,7 +190,8 @@ func TestC34ViewsAgree(t *testing.T) {
 	})
 }
 
-func viewsAgreeAfterExpiry(t *testing.T, s *site) { //nolint:thelper // a case
+func viewsAgreeAfterExpiry(s *site) {
+	t := s.t
 	drop := s.named(drop)
 	s.open(drop, 5, 1, hold(1))
 	var last client.Order
@@ -210,7 +212,8 @@ func viewsAgreeAfterExpiry(t *testing.T, s *site) { //nolint:thelper // a case
 	s.settled(drop)
 }
 
-func viewsAgreeAtWork(t *testing.T, s *site) { //nolint:thelper // a case
+func viewsAgreeAtWork(s *site) {
+	t := s.t
 	drop := s.named(drop)
 	s.open(drop, 20, 20)
 	var facts truth

@@ -104,7 +104,8 @@ func TestC30SaleEndIsExact(t *testing.T) {
 }
 
 // endInACrowd buys without a pause at every instance while the sale ends.
-func endInACrowd(t *testing.T, s *site) { //nolint:thelper // a case
+func endInACrowd(s *site) {
+	t := s.t
 	drop := s.named(drop)
 	end := time.Now().Add(2 * time.Second).Truncate(time.Millisecond)
 	s.open(drop, 100_000, 1, func(n *client.NewSale) { n.EndsAt = instant(end) })
@@ -150,7 +151,8 @@ func endInACrowd(t *testing.T, s *site) { //nolint:thelper // a case
 	require.Equal(t, int64(bought), s.audited(drop).Reserved)
 }
 
-func oddForms(t *testing.T, s *site) { //nolint:thelper // a case
+func oddForms(s *site) {
+	t := s.t
 	form := func(slug, starts, ends string) answer {
 		return s.call(s.AdminKey(), http.MethodPost, "/v1/admin/sales", fmt.Sprintf(
 			`{"sale":%q,"starts_at":%q,"ends_at":%q,"per_user_limit":1,"currency":"EUR","items":[{"item":"unit","price":1,"stock":1}]}`, slug, starts, ends))

@@ -329,7 +329,7 @@ func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
 		taken += held(&after[i]) + after[i].Returned
 	}
 	switch {
-	case taken-returned < sold(&is) && k.caughtUp(ctx, &is, before), adrift(before, after):
+	case taken-returned < sold(&is) && k.caughtUp(ctx, &is, before), adrift(before, after), k.mislaid(ctx, &is, before, after):
 		return WhyLoss, nil
 	case k.forgetful(&is):
 		return WhyStale, nil
@@ -408,6 +408,41 @@ func (k *Keeper) caughtUp(ctx context.Context, s *sale.Sale, at []stock.Standing
 	for i := range at {
 		rows, err := k.ledger.LaneRows(call, s.Number, at[i].Applied, 1)
 		if err != nil || len(rows.Rows) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// mislaid reports whether lanes hold units for slips that no tray has any more, as
+// after somebody has trimmed one: those buyers would be queued, and their units kept,
+// for ever. It is so if the lanes hold more than the ledger had sold at a time when
+// every tray was empty, every row had arrived, and nothing came or went.
+func (k *Keeper) mislaid(ctx context.Context, s *sale.Sale, before, after []stock.Standing) bool {
+	var units int64
+	for i := range after {
+		units += held(&after[i])
+		if after[i].Seq != before[i].Seq {
+			return false
+		}
+	}
+	if units <= sold(s) || !k.caughtUp(ctx, s, after) {
+		return false
+	}
+	lanes := stock.LanesOf(s)
+	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
+	defer cancel()
+	for _, l := range lanes {
+		if waiting, err := k.counter.Look(call, l, "", 1); err != nil || len(waiting) > 0 {
+			return false
+		}
+	}
+	again, err := k.read(ctx, lanes)
+	if err != nil {
+		return false
+	}
+	for i := range again {
+		if again[i].Seq != before[i].Seq {
 			return false
 		}
 	}

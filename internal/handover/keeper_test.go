@@ -133,6 +133,26 @@ func TestStaleLaneIsRebuilt(t *testing.T) {
 	require.Equal(t, []handover.Why{handover.WhyPreheat, handover.WhyLoss}, w.log.built)
 }
 
+// A slip that somebody took out of the tray is judged by nobody; its unit sells again
+// and its order is not queued for ever.
+func TestMislaidSlip(t *testing.T) {
+	t.Parallel()
+	w, k := running(t, 10)
+	require.Equal(t, sale.Taken, w.take("eve").Verdict)
+	entries, err := w.counter.Look(t.Context(), w.lane(), "", 10)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	k.Look(t.Context())
+	require.Equal(t, []handover.Why{handover.WhyPreheat}, w.log.built, "it waits to be judged")
+	require.NoError(t, w.counter.Done(t.Context(), w.lane(), entries))
+	require.Equal(t, int64(9), w.standing().Left[0])
+	w.store.Advance(ledger.BuildLease)
+	k.Look(t.Context())
+	require.Equal(t, []handover.Why{handover.WhyPreheat, handover.WhyLoss}, w.log.built)
+	require.Equal(t, int64(10), w.standing().Left[0])
+	w.sound()
+}
+
 // What a fail-over forgets may never have left the counter: no count shows it.
 func TestForgetfulLaneIsRebuiltWhenAnInstanceSaysSo(t *testing.T) {
 	t.Parallel()

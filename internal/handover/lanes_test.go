@@ -88,7 +88,12 @@ func TestKeeperCoversWhatALaneOwes(t *testing.T) {
 		act := stock.Act{Kind: stock.ActAdopt, ID: s.OrderID(user, "k"), User: user, Quantity: 1, Counted: 1, TakenAt: w.now()}
 		applied := w.standings()[1].Applied
 		act.Seq = applied + 1
-		_, err := w.counter.Apply(t.Context(), w.lanes()[1], stock.Acts{Epoch: s.Epoch, From: applied, To: applied + 1, Acts: []stock.Act{act}})
+		_, err := w.book.Reserve(t.Context(), ledger.Batch{Sale: s.Number, Attempts: []ledger.Attempt{{
+			ID: act.ID, User: user, Quantity: 1,
+			Slip: &ledger.Slip{Epoch: s.Epoch, Terms: s.Terms, TakenAt: act.TakenAt, Presented: true},
+		}}})
+		require.NoError(t, err)
+		_, err = w.counter.Apply(t.Context(), w.lanes()[1], stock.Acts{Epoch: s.Epoch, From: applied, To: applied + 1, Acts: []stock.Act{act}})
 		require.NoError(t, err)
 	}
 	require.Equal(t, []int64{1, -1}, w.lefts())
