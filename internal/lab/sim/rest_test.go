@@ -344,7 +344,17 @@ func (w *world) buyer(number int) (user string, old bool) {
 			return name, true
 		}
 	}
-	return "z" + n(int64(number)), false
+	return w.stranger(number), false
+}
+
+// stranger names somebody who was never there, each from the next lane.
+func (w *world) stranger(number int) string {
+	for try := int64(0); ; try++ {
+		name := "z" + n(int64(number)) + n(try)
+		if stock.Home(name, len(w.lanes)) == number%len(w.lanes) {
+			return name
+		}
+	}
 }
 
 // counted is what counts against a user's limit.
