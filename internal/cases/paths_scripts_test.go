@@ -35,8 +35,9 @@ func TestC42FleetScriptsAreForgottenAllTheTime(t *testing.T) {
 		}
 	})
 	orders := make([]client.Order, buyers)
-	got := codes(crowd(buyers, func(i int) (err error) {
-		orders[i], err = s.buy(name("u", i), drop, 1)
+	got := codes(crowd(buyers, func(i int) error {
+		bought, err := s.attempt(ctx, name("u", i), drop, "k", client.Attempt{Quantity: 1})
+		orders[i] = bought.Order
 		return err
 	}))
 	require.Equal(t, map[client.CodeError]int{"": stock, client.ErrSoldOut: buyers - stock}, got)

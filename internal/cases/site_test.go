@@ -189,11 +189,17 @@ func (s *site) attempt(ctx context.Context, user, slug, key string, a client.Att
 	return bought, err
 }
 
-// buy attempts to buy with a key of its own.
+// buy attempts to buy with a key of its own. A fleet on a busy machine may have to be
+// asked again.
 func (s *site) buy(user, slug string, quantity int64) (client.Order, error) {
 	s.t.Helper()
-	bought, err := s.attempt(s.t.Context(), user, slug, s.key(), client.Attempt{Quantity: quantity})
-	return bought.Order, err
+	ctx, key := s.t.Context(), s.key()
+	for {
+		bought, err := s.attempt(ctx, user, slug, key, client.Attempt{Quantity: quantity})
+		if s.fleet == nil || !excused(err) || ctx.Err() != nil {
+			return bought.Order, err
+		}
+	}
 }
 
 // key returns a new idempotency key.
@@ -257,7 +263,7 @@ func refundToStock() client.RefundRequest { return client.RefundRequest{Restock:
 // left returns the units that nobody holds, as the ledger has it.
 func (s *site) left(slug string) int64 {
 	s.t.Helper()
-	found, err := s.admin().AdminSale(s.t.Context(), slug)
+	found, err := insist(s.t.Context(), func() (client.AdminSale, error) { return s.admin().AdminSale(s.t.Context(), slug) })
 	require.NoError(s.t, err)
 	sum := int64(0)
 	for _, it := range found.Items {
@@ -269,7 +275,7 @@ func (s *site) left(slug string) int64 {
 // state returns the state of an order as it is now.
 func (s *site) state(o client.Order) string {
 	s.t.Helper()
-	found, err := s.admin().AdminOrder(s.t.Context(), o.ID)
+	found, err := insist(s.t.Context(), func() (client.Order, error) { return s.admin().AdminOrder(s.t.Context(), o.ID) })
 	require.NoError(s.t, err)
 	return found.State
 }

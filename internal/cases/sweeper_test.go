@@ -53,7 +53,7 @@ func (s *site) logs() string {
 // with longer pauses, and can be seen; once repaired they end too.
 func TestC24SweeperPassesABadOrder(t *testing.T) {
 	t.Parallel()
-	onBothAlone(t, aBadOrder)
+	onBoth(t, aBadOrder)
 }
 
 func aBadOrder(s *site) {
@@ -160,13 +160,14 @@ func TestC26FleetSweeperFinishesTenThousand(t *testing.T) {
 	require.NoError(t, err)
 	s.fleet.fast(drop) // loaded while everything is overdue
 	s.worker().Start()
-	for kill := range 2 {
+	for range 2 {
 		before := s.left(drop)
 		until(t, "the sweeper is in the middle", func() bool { return s.left(drop) > before })
 		s.worker().Kill()
-		young := s.queue(name("young", kill), drop) // falls due while the others end
 		s.worker().Start()
-		require.Equal(t, client.StateReserved, s.judged(name("young", kill), young).State)
+	}
+	for i := range 2 {
+		s.take(name("young", i), drop, 1)
 	}
 	until(t, "all are released", func() bool { return s.left(drop) == n })
 	require.Equal(t, int64(n+2), s.settled(drop).Expired)
