@@ -32,6 +32,7 @@ type counted struct {
 	after  func(*stock.Reply)      // runs between the answer of Take and the caller
 	syncIn func(stock.Lane) error  // runs before Sync; an error fails it
 	loadIn func()                  // runs once, before Holders
+	readIn func()                  // runs once, before ReadAll
 	cut    map[string]error        // what fails, by step of a transfer; "unheard …" when it has happened
 }
 
@@ -99,6 +100,17 @@ func (c *counted) Holders(ctx context.Context, l stock.Lane) (stock.Holders, err
 		before()
 	}
 	return c.Counter.Holders(ctx, l)
+}
+
+func (c *counted) ReadAll(ctx context.Context, lanes []stock.Lane) ([]stock.Standing, error) {
+	c.mu.Lock()
+	before := c.readIn
+	c.readIn = nil
+	c.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	return c.Counter.ReadAll(ctx, lanes)
 }
 
 func (c *counted) Return(ctx context.Context, l stock.Lane, epoch int64, acts []stock.Act) error {

@@ -146,6 +146,44 @@ func TestMemoryOfLanes(t *testing.T) {
 	})
 }
 
+// While one asks whether the lanes still are empty, and reads them, the others wait
+// for what he finds instead of asking as well.
+func TestEmptyLanesAreProbedByOne(t *testing.T) {
+	t.Parallel()
+	onLanes(t, 2, 2, func(t *testing.T, s *fastShop) {
+		require.Equal(t, sale.Taken, s.buyAt(s.Engine, s.at(0, "ann")).Verdict)
+		require.Equal(t, sale.Taken, s.buyAt(s.Engine, s.at(1, "bob")).Verdict)
+		require.Equal(t, sale.SoldOut, s.buyAt(s.Engine, s.at(1, "x")).Verdict)
+		synctest.Wait() // the holders are loaded
+		s.pass(2 * time.Second)
+		takes, reading, read := s.counter.takes.Load(), make(chan struct{}), make(chan struct{})
+		s.counter.set(func() {
+			s.counter.readIn = func() {
+				close(reading)
+				<-read
+			}
+		})
+		var crowd sync.WaitGroup
+		ask := func(name string) {
+			crowd.Go(func() {
+				d, err := s.Buy(t.Context(), engine.Request{Sale: slug, User: s.at(1, name), Key: "k", Quantity: 1})
+				if err != nil || d.Verdict != sale.SoldOut {
+					t.Errorf("%s: %v %v", name, d.Verdict, err)
+				}
+			})
+		}
+		ask("probe")
+		<-reading
+		for i := range 20 {
+			ask(fmt.Sprintf("y%d", i))
+		}
+		synctest.Wait()
+		close(read)
+		crowd.Wait()
+		require.Equal(t, takes+1, s.counter.takes.Load())
+	})
+}
+
 func TestLaneThatRunsDryLoadsNoHolders(t *testing.T) {
 	t.Parallel()
 	onLanes(t, 20, 2, func(t *testing.T, s *fastShop) {

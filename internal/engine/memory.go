@@ -166,6 +166,9 @@ func (m *memory) learn(l *lesson) (load bool) {
 		}
 		s.empty = left == 0
 		s.sealed = s.sealed && s.empty
+		if s.empty && l.gone != nil && !l.gone[i] {
+			continue // what was proved of the other lanes is good until it is too old
+		}
 		// Where others sell too, any unit that is left may go at any moment.
 		s.known = s.empty && (l.gone == nil || l.gone[i]) || m.alone
 		s.left, s.until = left, l.now.Add(memoryLife)
