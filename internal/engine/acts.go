@@ -61,7 +61,7 @@ func (e *Engine) Pay(ctx context.Context, p sale.Payment) (ledger.Paid, error) {
 
 // Refund ends a paid order.
 func (e *Engine) Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error) { //nolint:revive // restock is the shop's own choice, carried through
-	o, err := e.ledger.Refund(ctx, id, restock)
+	o, err := e.refund(ctx, id, restock)
 	if err != nil {
 		return sale.Order{}, infrastructure(err)
 	}
@@ -69,6 +69,33 @@ func (e *Engine) Refund(ctx context.Context, id sale.OrderID, restock bool) (sal
 		e.giveBack(ctx, &o)
 	}
 	return o, nil
+}
+
+// refund ends a paid order in the ledger. Without restock that is a cut, and which of
+// several lanes would lose the unit is not the one that gets it back: it would sell
+// again. So none of them sells meanwhile, as with any other cut.
+func (e *Engine) refund(ctx context.Context, id sale.OrderID, restock bool) (o sale.Order, err error) { //nolint:revive // as above
+	if restock || e.opts.WhileFrozen == nil {
+		return e.ledger.Refund(ctx, id, restock)
+	}
+	s, err := e.ledger.SaleByNumber(ctx, id.Sale())
+	if err != nil || s.Path != sale.PathFast || len(s.Salts) < 2 {
+		return e.ledger.Refund(ctx, id, restock) // it says what there is to say
+	}
+	found, err := e.ledger.OrdersByID(ctx, []sale.OrderID{id})
+	if err != nil || found[id].State != sale.Paid { // nothing will change
+		return e.ledger.Refund(ctx, id, restock)
+	}
+	begun := false
+	err = e.opts.WhileFrozen(ctx, &s, func(ctx context.Context) (err error) {
+		begun = true
+		o, err = e.ledger.Refund(ctx, id, restock)
+		return err
+	})
+	if !begun { // a counter that does not answer keeps nobody from his money
+		return e.ledger.Refund(ctx, id, restock)
+	}
+	return o, err
 }
 
 // cutFirst brings the stock without the units of a refunded order to the lanes,

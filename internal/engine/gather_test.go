@@ -287,3 +287,46 @@ func TestStockOfSeveralLanesChangesWhileNoneSells(t *testing.T) {
 		})
 	}
 }
+
+// A unit that is refunded without going back into the stock is not sold again by the
+// lane that it came from.
+func TestRefundWithoutRestockIsACutOfSeveralLanes(t *testing.T) {
+	t.Parallel()
+	frozen, lost := 0, false
+	hold := func(ctx context.Context, _ *sale.Sale, do func(context.Context) error) error {
+		if lost {
+			return stock.ErrUnavailable
+		}
+		frozen++
+		return do(ctx)
+	}
+	inFastBubble(t, engine.Options{WhileFrozen: hold}, func(t *testing.T, s *fastShop) {
+		s.sale = s.open(4, 1)
+		s.build(2)
+		paid := func(user, charge string) sale.OrderID {
+			d := s.buyAt(s.Engine, user)
+			s.judge(2)
+			_, err := s.Pay(t.Context(), sale.Payment{
+				ID: charge, Order: d.Order.ID, Status: sale.PaymentSucceeded, Amount: d.Order.Amount, Currency: d.Order.Currency,
+			})
+			require.NoError(t, err)
+			return d.Order.ID
+		}
+		one, two := paid(s.at(0, "ann"), "a"), paid(s.at(1, "bob"), "b")
+		_, err := s.Refund(t.Context(), one, true)
+		require.NoError(t, err)
+		require.Zero(t, frozen, "the unit goes back to the lane that it came from")
+		o, err := s.Refund(t.Context(), two, false)
+		require.NoError(t, err)
+		require.Equal(t, sale.Refunded, o.State)
+		require.Equal(t, 1, frozen)
+		_, err = s.Refund(t.Context(), two, false)
+		require.NoError(t, err)
+		require.Equal(t, 1, frozen, "nothing is cut by a repetition")
+
+		lost = true
+		o, err = s.Refund(t.Context(), paid(s.at(0, "cid"), "c"), false)
+		require.NoError(t, err, "money does not wait for the counter")
+		require.Equal(t, sale.Refunded, o.State)
+	})
+}
