@@ -79,6 +79,10 @@ func (w *trader) buy(ctx context.Context, i int) error {
 	}
 	attempt := client.Attempt{Quantity: 1 + w.random.Int64N(2)}
 	bought, err := insist(ctx, func() (client.Bought, error) { return w.s.attempt(ctx, user, slug, name("k", i), attempt) })
+	if o, judged := client.Rejection(err); judged { // stock or limit were cut while it was queued
+		w.model[o.ID] = client.StateRejected
+		return nil
+	}
 	if slices.Contains([]client.CodeError{client.ErrSoldOut, client.ErrInsufficient, client.ErrLimitReached}, client.CodeOf(err)) {
 		return nil
 	}
@@ -175,8 +179,8 @@ func countersEqualTheRecount(s *site) {
 		require.NoError(t, err)
 		require.Equal(t, held, found.Items[0].Sold)
 		f := s.settled(slug)
-		require.Equal(t, map[string]int64{"reserved": f.Reserved, "paid": f.Paid, "cancelled": f.Cancelled, "expired": f.Expired, "refunded": f.Refunded},
-			withZeros(counted, "reserved", "paid", "cancelled", "expired", "refunded"))
+		require.Equal(t, map[string]int64{"reserved": f.Reserved, "paid": f.Paid, "cancelled": f.Cancelled, "expired": f.Expired, "refunded": f.Refunded, "rejected": f.Rejected},
+			withZeros(counted, "reserved", "paid", "cancelled", "expired", "refunded", "rejected"))
 	}
 	require.Empty(t, model, "every order that was answered is listed")
 }
