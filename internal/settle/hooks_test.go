@@ -138,6 +138,13 @@ func (c *hookedCounter) Claim(ctx context.Context, l stock.Lane, claim stock.Cla
 	return out, nil
 }
 
+func (c *hookedCounter) TakeOver(ctx context.Context, l stock.Lane, consumer string, idle time.Duration, limit int) (out []stock.Entry, err error) {
+	if err = c.enter("TakeOver"); err == nil {
+		out, err = c.Counter.TakeOver(ctx, l, consumer, idle, limit)
+	}
+	return out, c.leave("TakeOver", err)
+}
+
 func (c *hookedCounter) Done(ctx context.Context, l stock.Lane, entries []stock.Entry) error {
 	if err := c.enter("Done"); err != nil {
 		return err

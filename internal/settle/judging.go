@@ -33,8 +33,9 @@ func (j *Judge) Run(ctx context.Context, l stock.Lane, s *sale.Sale) error {
 	return nil
 }
 
-// run does the same, and also returns when leaving is true and nothing waits.
-func (j *Judge) run(ctx context.Context, l stock.Lane, s *sale.Sale, leaving func() bool) {
+// run does the same, and also returns when leaving is true and nothing waits. It
+// reports whether it left because there is no tray.
+func (j *Judge) run(ctx context.Context, l stock.Lane, s *sale.Sale, leaving func() bool) (cold bool) {
 	w := j.Worker(l, s)
 	w.leaving = leaving
 	gathered := make(chan struct{})
@@ -48,6 +49,7 @@ func (j *Judge) run(ctx context.Context, l stock.Lane, s *sale.Sale, leaving fun
 	if err := j.counter.Retire(call, l, j.opts.Consumer); err != nil && !errors.Is(err, stock.ErrCold) {
 		j.opts.Observer.Failed(l, DoingClaim, err)
 	}
+	return w.cold
 }
 
 // Worker is a judge at work on one lane. When it runs, one goroutine claims and
@@ -62,6 +64,7 @@ type Worker struct {
 	reader  *reader
 	average int // slips an entry holds
 	back    backOff
+	cold    bool // there was no tray to leave
 
 	// Of the goroutine that settles.
 	bench *bench
@@ -228,6 +231,7 @@ func (w *Worker) takeOver(ctx context.Context) (bool, error) {
 func (w *Worker) troubled(ctx context.Context, err error) (leave bool) {
 	if errors.Is(err, stock.ErrCold) {
 		if w.leaving() {
+			w.cold = true
 			return true
 		}
 		w.opts.Trouble(w.lane.Sale)

@@ -32,7 +32,8 @@ type LaneOptions struct {
 	// Interval is how long a change may go unseen when no nudge tells of it: default
 	// 500 ms, so that units sell again within 2 s.
 	Interval time.Duration
-	// MaxLanes bounds the lanes that are served at once; default 256.
+	// MaxLanes bounds the lanes that are served at once; default 256. More of them take
+	// turns.
 	MaxLanes int
 	// CallTimeout is the deadline of one call; default 5 s.
 	CallTimeout time.Duration

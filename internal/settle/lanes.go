@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,14 +31,18 @@ type Lanes struct {
 	workers sync.WaitGroup
 
 	resting map[stock.Lane]rest // lanes of sales off the fast path that were found empty
+
+	turns  int       // of lanes that are too many
+	turned time.Time // when the last of them began
 }
 
 // service is the work on one lane.
 type service struct {
 	// ended is closed when the judge has gone home.
 	ended chan struct{}
-	// leaving tells the judge to go when nothing waits.
-	leaving atomic.Bool
+	// leaving tells the judge to go when nothing waits, and cold says that he found no
+	// tray.
+	leaving, cold atomic.Bool
 	// stopJudge and stopCourier end the two; courier is nil where none runs.
 	stopJudge   context.CancelFunc
 	courier     *Courier
@@ -50,15 +55,23 @@ type rest struct {
 	until time.Time
 }
 
-// restFor is how long an empty lane of a sale off the fast path is left alone. An
-// instance that has not heard of the change yet may still take from it.
-const restFor = 5 * time.Second
+const (
+	// restFor is how long an empty lane of a sale off the fast path is left alone. An
+	// instance that has not heard of the change yet may still take from it.
+	restFor = 5 * time.Second
+	// restCold is the same for a lane that is not there, as those of all the sales that
+	// are long over: nobody can take from it, unless its server finds it again.
+	restCold = time.Minute
+	// turnFor is how long a turn lasts where there are more lanes than are served at
+	// once. With few too many a lane waits for about as long.
+	turnFor = time.Second
+)
 
 // salesPage is how many sales one look reads at once.
 const salesPage = 1000
 
-// errTooMany says that more lanes want to be served than may.
-var errTooMany = errors.New("settle: more lanes than max_lanes; run more workers or raise it")
+// errTooMany says that more lanes of fast sales want to be served than may.
+var errTooMany = errors.New("settle: more lanes than one worker serves at once, so they take turns; run more workers")
 
 // NewLanes returns a manager that does nothing before Run.
 func NewLanes(l ledger.Ledger, c stock.Counter, o LaneOptions) *Lanes {
@@ -66,6 +79,7 @@ func NewLanes(l ledger.Ledger, c stock.Counter, o LaneOptions) *Lanes {
 	return &Lanes{
 		judge: NewJudge(l, c, o), forwarder: NewForwarder(l, c, o), ledger: l, opts: o, wake: make(chan struct{}, 1),
 		serving: make(map[stock.Lane]*service), resting: make(map[stock.Lane]rest),
+		turns: int(sale.UserHash(o.Consumer) % 1000),
 	}
 }
 
@@ -124,24 +138,58 @@ func (m *Lanes) look(ctx context.Context) error {
 	}
 	m.tidy()
 	wanted := make(map[stock.Lane]bool)
-	refused := false
-	for i := range fast {
-		for _, l := range stock.LanesOf(&fast[i]) {
-			wanted[l] = true
-			refused = !m.serve(ctx, l, &fast[i]) || refused
-		}
-	}
-	for i := range others {
-		for _, l := range stock.LanesOf(&others[i]) {
-			wanted[l] = true
-			refused = !m.clearUp(ctx, l, &others[i]) || refused
-		}
-	}
-	if refused {
+	inUse, outOfUse := m.jobs(fast, wanted), m.jobs(others, wanted)
+	if len(inUse) > m.opts.MaxLanes {
 		m.opts.Observer.Failed(stock.Lane{}, DoingServe, errTooMany)
 	}
-	m.dismiss(wanted)
+	outOfUse = slices.DeleteFunc(outOfUse, m.rests)
+	if now := m.opts.Clock(); now.Sub(m.turned) >= turnFor {
+		m.turned, m.turns = now, m.turns+1
+	}
+	kept := min(len(outOfUse), m.opts.MaxLanes/8) // some of those are always seen to
+	jobs := m.turn(inUse, m.opts.MaxLanes-kept)
+	jobs = append(jobs, m.turn(outOfUse, m.opts.MaxLanes-len(jobs))...)
+	now := make(map[stock.Lane]bool, len(jobs))
+	for _, j := range jobs {
+		now[j.lane] = true
+	}
+	m.dismiss(now, wanted)
+	for _, j := range jobs {
+		if j.sale.Path == sale.PathFast {
+			m.serve(ctx, j.lane, j.sale)
+		} else {
+			m.clearUp(ctx, j.lane, j.sale)
+		}
+	}
 	return nil
+}
+
+// job is a lane that is to be served.
+type job struct {
+	lane stock.Lane
+	sale *sale.Sale
+}
+
+// jobs returns the lanes of sales, and notes that there are such.
+func (*Lanes) jobs(sales []sale.Sale, wanted map[stock.Lane]bool) []job {
+	var out []job
+	for i := range sales {
+		for _, l := range stock.LanesOf(&sales[i]) {
+			wanted[l] = true
+			out = append(out, job{l, &sales[i]})
+		}
+	}
+	return out
+}
+
+// turn returns those whose turn it is where there are more than limit: a stretch of
+// them that goes round. Another worker is at another place.
+func (m *Lanes) turn(jobs []job, limit int) []job {
+	if len(jobs) <= limit {
+		return jobs
+	}
+	first := m.turns % len(jobs) * limit % len(jobs)
+	return slices.Concat(jobs[first:], jobs[:first])[:limit]
 }
 
 // sales returns those with lanes: on the fast path, and off it.
@@ -169,16 +217,16 @@ func (m *Lanes) sales(ctx context.Context) (fast, others []sale.Sale, err error)
 	}
 }
 
-// serve sees that a lane in use has its judge and its courier. It reports whether
-// there was room.
-func (m *Lanes) serve(ctx context.Context, l stock.Lane, s *sale.Sale) bool {
+// serve sees that a lane in use has its judge and its courier, as soon as there is
+// room.
+func (m *Lanes) serve(ctx context.Context, l stock.Lane, s *sale.Sale) {
 	at := m.open(ctx, l, s)
 	if at == nil {
-		return false
+		return
 	}
 	at.leaving.Store(false)
 	if at.courier != nil {
-		return true
+		return
 	}
 	c := m.forwarder.Courier(l, s)
 	own, stop := context.WithCancel(ctx)
@@ -188,25 +236,25 @@ func (m *Lanes) serve(ctx context.Context, l stock.Lane, s *sale.Sale) bool {
 	m.workers.Go(func() {
 		_ = c.Run(own) // nil always
 	})
-	return true
 }
 
-// clearUp sees that a lane out of use is emptied. It reports whether there was room.
-func (m *Lanes) clearUp(ctx context.Context, l stock.Lane, s *sale.Sale) bool {
-	if at := m.serving[l]; at != nil {
-		m.leave(at)
-		return true
-	}
-	if r, known := m.resting[l]; known && r.epoch == s.Epoch && m.opts.Clock().Before(r.until) {
-		return true
-	}
+// rests reports whether a lane out of use was found empty just now.
+func (m *Lanes) rests(j job) bool {
+	r, known := m.resting[j.lane]
+	return m.serving[j.lane] == nil && known && r.epoch == j.sale.Epoch && m.opts.Clock().Before(r.until)
+}
+
+// clearUp sees that a lane out of use is emptied, as soon as there is room.
+func (m *Lanes) clearUp(ctx context.Context, l stock.Lane, s *sale.Sale) {
+	known := m.serving[l] != nil
 	at := m.open(ctx, l, s)
 	if at == nil {
-		return false
+		return
 	}
 	m.leave(at)
-	m.resting[l] = rest{epoch: s.Epoch}
-	return true
+	if !known {
+		m.resting[l] = rest{epoch: s.Epoch}
+	}
 }
 
 // leave ends the courier and lets the judge go when nothing waits.
@@ -238,7 +286,7 @@ func (m *Lanes) open(ctx context.Context, l stock.Lane, s *sale.Sale) *service {
 	rules := s.Clone()
 	m.workers.Go(func() {
 		defer close(at.ended)
-		m.judge.run(own, l, &rules, at.leaving.Load)
+		at.cold.Store(m.judge.run(own, l, &rules, at.leaving.Load))
 	})
 	return at
 }
@@ -259,16 +307,20 @@ func (m *Lanes) tidy() {
 		at.stopJudge()
 		delete(m.serving, l)
 		if r, off := m.resting[l]; off {
-			m.resting[l] = rest{epoch: r.epoch, until: m.opts.Clock().Add(restFor)}
+			d := restFor
+			if at.cold.Load() {
+				d = restCold
+			}
+			m.resting[l] = rest{epoch: r.epoch, until: m.opts.Clock().Add(d)}
 		}
 	}
 }
 
-// dismiss lets the workers go whose lanes are of no sale any more, once nothing
-// waits there.
-func (m *Lanes) dismiss(wanted map[stock.Lane]bool) {
+// dismiss lets the workers go whose lanes are not to be served now, once nothing
+// waits there, and forgets those that are of no sale any more.
+func (m *Lanes) dismiss(now, wanted map[stock.Lane]bool) {
 	for l, at := range m.serving {
-		if !wanted[l] {
+		if !now[l] {
 			m.leave(at)
 		}
 	}

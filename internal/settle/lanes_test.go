@@ -83,30 +83,51 @@ func TestDeletedSaleIsJudgedToItsEnd(t *testing.T) {
 	})
 }
 
-func TestLanesBeyondTheBoundAreReportedAndTheOldestServed(t *testing.T) {
+// More lanes than may be served at once take turns, so that whatever is queued ends,
+// and what ended in the ledger reaches its lane.
+func TestLanesBeyondTheBoundTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFloor(t, 10, 1, nil)
 		first := f.sale
-		f.open(t, "second", 10, nil)
-		f.build(t, 2)
+		f.open(t, "second", 100, nil)
+		f.build(t, 5)
 		o := options("w", &witness{})
 		seen := &witness{}
 		o.MaxLanes, o.Observer = 2, seen
 		leave := hire(t, f, f.counter, o)
-		f.try(t, f.fresh(20)...)
-		f.sale, first = first, f.sale
-		f.take(t, "a")
-		f.pass(3 * time.Second)
+		for range 3 {
+			f.sale, first = first, f.sale
+			f.take(t, f.fresh(1)...)
+			f.sale, first = first, f.sale
+			f.take(t, f.fresh(20)...)
+			f.pass(15 * time.Second)
+			for _, l := range append(f.lanes(), stock.LanesOf(&first)...) {
+				at, err := f.counter.Read(t.Context(), l)
+				require.NoError(t, err)
+				require.Zero(t, at.Queued, "lane %d of sale %d", l.Index, l.Sale)
+			}
+		}
 		leave()
-		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 1}, f.states(t, "a"))
 		require.NotEmpty(t, seen.failures[settle.DoingServe])
-		one, err := f.counter.Read(t.Context(), stock.LanesOf(&first)[0])
+	})
+}
+
+// What is left of sales that are over costs next to nothing.
+func TestLaneThatIsGoneIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 10, func(t *testing.T, f *floor) {
+		c := &hookedCounter{Counter: f.counter}
+		_, err := f.GoDirect(t.Context(), f.sale.Number, f.sale.Epoch, f.sale.Epoch+1)
 		require.NoError(t, err)
-		require.Zero(t, one.Queued)
-		two, err := f.counter.Read(t.Context(), stock.LanesOf(&first)[1])
+		token := f.sale.Epoch + 1
+		_, err = f.counter.Freeze(t.Context(), f.lane(), token)
 		require.NoError(t, err)
-		require.NotZero(t, two.Queued)
+		require.NoError(t, f.counter.Clear(t.Context(), f.lane(), token))
+		leave := hire(t, f, c, options("w", &witness{}))
+		f.pass(time.Minute)
+		require.LessOrEqual(t, c.count("Claim")+c.count("TakeOver"), 2)
+		leave()
 	})
 }
 
