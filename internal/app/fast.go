@@ -191,6 +191,9 @@ func (w *laneWatch) Offset(l stock.Lane, offset, doubt time.Duration) {
 	}
 }
 
+// Released implements settle.LaneObserver.
+func (w *laneWatch) Released(l stock.Lane) { w.Lanes.Released(names(l)) }
+
 // Failed implements settle.LaneObserver.
 func (w *laneWatch) Failed(l stock.Lane, doing settle.Doing, err error) {
 	w.Lanes.Failed(string(doing))

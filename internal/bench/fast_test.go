@@ -282,6 +282,7 @@ func (w *watch) Queued(stock.Lane, int64)                        {}
 func (w *watch) Behind(stock.Lane, uint64)                       {}
 func (w *watch) Offset(stock.Lane, time.Duration, time.Duration) {}
 func (w *watch) Failed(stock.Lane, settle.Doing, error)          {}
+func (w *watch) Released(stock.Lane)                             {}
 func (w *watch) Settled(_ stock.Lane, _ *sale.Order, d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -79,6 +79,13 @@ func (l *Lanes) Offset(number, lane string, offset time.Duration) {
 	l.offset.WithLabelValues(number, lane).Set(offset.Seconds())
 }
 
+// Released forgets what was said of a lane, which is not served here any more.
+func (l *Lanes) Released(number, lane string) {
+	l.waiting.DeleteLabelValues(number, lane)
+	l.behind.DeleteLabelValues(number, lane)
+	l.offset.DeleteLabelValues(number, lane)
+}
+
 // Keeper counts what the keeper of the fast counter does.
 type Keeper struct {
 	built   *prometheus.CounterVec

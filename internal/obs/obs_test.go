@@ -66,6 +66,10 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 # TYPE doorbuster_item_left gauge
 doorbuster_item_left{item="a",sale="s"} 0
 `), "doorbuster_item_left"))
+	m.Lanes.Released("1", "0")
+	left, err := testutil.GatherAndCount(reg, "doorbuster_lane_queued_slips", "doorbuster_lane_behind_rows", "doorbuster_lane_clock_offset_seconds")
+	require.NoError(t, err)
+	require.Zero(t, left, "a lane that is not served any more")
 	problems, err := testutil.GatherAndLint(reg)
 	require.NoError(t, err)
 	for _, p := range problems {

@@ -271,6 +271,7 @@ type witness struct {
 	slowest  time.Duration
 	offset   time.Duration
 	troubles int
+	released []stock.Lane
 }
 
 func (w *witness) note(fn func()) {
@@ -301,6 +302,7 @@ func (w *witness) TookOver(_ stock.Lane, n int) { w.note(func() { w.tookOver += 
 func (w *witness) Trimmed(_ stock.Lane, n int)  { w.note(func() { w.trimmed += n }) }
 func (w *witness) Queued(stock.Lane, int64)     {}
 func (w *witness) Behind(stock.Lane, uint64)    {}
+func (w *witness) Released(l stock.Lane)        { w.note(func() { w.released = append(w.released, l) }) }
 
 func (w *witness) Offset(_ stock.Lane, offset, _ time.Duration) {
 	w.note(func() { w.offset = offset })

@@ -85,6 +85,9 @@ type LaneObserver interface {
 	Offset(l stock.Lane, offset, doubt time.Duration)
 	// Failed reports what did not succeed and will be tried again.
 	Failed(l stock.Lane, doing Doing, err error)
+	// Released reports that a lane is not served here any more: what was last said of
+	// it is good no longer.
+	Released(l stock.Lane)
 }
 
 // Doing says what failed.
@@ -112,6 +115,7 @@ func (nobodyAtLanes) Queued(stock.Lane, int64)                        {}
 func (nobodyAtLanes) Behind(stock.Lane, uint64)                       {}
 func (nobodyAtLanes) Offset(stock.Lane, time.Duration, time.Duration) {}
 func (nobodyAtLanes) Failed(stock.Lane, Doing, error)                 {}
+func (nobodyAtLanes) Released(stock.Lane)                             {}
 
 func (o LaneOptions) withDefaults() LaneOptions {
 	o.Batch = orDefault(o.Batch, defaultSlips)

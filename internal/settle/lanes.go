@@ -306,6 +306,7 @@ func (m *Lanes) tidy() {
 		}
 		at.stopJudge()
 		delete(m.serving, l)
+		m.opts.Observer.Released(l)
 		if r, off := m.resting[l]; off {
 			d := restFor
 			if at.cold.Load() {

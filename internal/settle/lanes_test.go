@@ -124,8 +124,10 @@ func TestLaneThatIsGoneIsLeftAlone(t *testing.T) {
 		_, err = f.counter.Freeze(t.Context(), f.lane(), token)
 		require.NoError(t, err)
 		require.NoError(t, f.counter.Clear(t.Context(), f.lane(), token))
-		leave := hire(t, f, c, options("w", &witness{}))
+		seen := &witness{}
+		leave := hire(t, f, c, options("w", seen))
 		f.pass(time.Minute)
+		require.Contains(t, seen.released, f.lane())
 		require.LessOrEqual(t, c.count("Claim")+c.count("TakeOver"), 2)
 		leave()
 	})
