@@ -41,26 +41,30 @@ func (c *click) press(ctx context.Context, s *site, slug string) client.CodeErro
 
 // persist presses until the outcome is known, over crashes of the server.
 func (c *click) persist(ctx context.Context, s *site, slug string) client.CodeError {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
 	for {
 		code := c.press(ctx, s, slug)
 		if !code.Unsure() && code != client.ErrUnreachable && code != client.ErrBusy || ctx.Err() != nil {
 			return code
 		}
+		<-again.C
 	}
 }
 
 // The accident: the process dies between taking a unit and making the order
 // durable; units leave the counter and nothing ever gives them back.
-// The right outcome: after ten kills in a crowd every acknowledged order is
-// there, every other unit is free again, and in the end exactly the stock is paid.
-func TestC02KilledTenTimesInACrowd(t *testing.T) {
+// The right outcome: after kills in a crowd every acknowledged order is there, every
+// other unit is free again, and in the end exactly the stock is paid.
+func TestC02KilledInACrowd(t *testing.T) {
 	t.Parallel()
-	onBothAlone(t, killedTenTimes)
+	onBothAlone(t, killedInACrowd)
 }
 
-func killedTenTimes(s *site) {
+func killedInACrowd(s *site) {
 	t := s.t
-	const stock, kills, buyers = 150, 10, 24
+	const stock, buyers = 150, 24
+	kills := s.few(12)
 	drop := s.named(drop)
 	s.open(drop, stock, 1, hold(2))
 	ctx, leave := context.WithCancel(t.Context())

@@ -2,7 +2,6 @@ package cases_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,28 +14,6 @@ import (
 
 // quick lets a worker's slips be taken over soon, so that tests need not wait long.
 func quick() []string { return []string{"--set", "fast.take_over=1s"} }
-
-// The accident: an instance dies with units taken, slips claimed, transactions
-// open or answers on their way, and takes them along.
-// The right outcome: whoever was answered has what he was told, everything else is
-// for sale again, and the other instances go on meanwhile.
-func TestFleetInstancesKilledAtRandomMoments(t *testing.T) {
-	t.Parallel()
-	f := newFleet(t, testenv.FleetOptions{Args: quick()})
-	f.open(drop, 120, 1, 2)
-	th := f.throng(drop, 16)
-	random := rand.New(rand.NewPCG(3, 3))
-	for kill := range 5 {
-		th.took(2 + random.Int64N(30))
-		g := f.gates[random.IntN(len(f.gates))]
-		g.Kill()
-		if kill%2 == 0 {
-			th.served(20) // by the others
-		}
-		g.revive(t)
-	}
-	th.prove()
-}
 
 // The accident: a deployment drops what was accepted, or turns buyers away.
 // The right outcome: each instance in turn ends in order and comes back while the

@@ -62,9 +62,9 @@ func TestC67HangUpsAndStopsInTheMiddleOfABuy(t *testing.T) {
 
 func hangUpsAndStops(s *site) {
 	t := s.t
-	const buyers, stock = 1500, 1000
+	buyers, stock := s.few(1500), s.few(1000)
 	drop := s.named(drop)
-	s.open(drop, stock, 1, hold(600))
+	s.open(drop, int64(stock), 1, hold(600))
 	for i := range buyers {
 		s.token(name("u", i)) // minted before the crowd
 	}
@@ -90,7 +90,7 @@ func hangUpsAndStops(s *site) {
 		})
 	}
 	for stop := range int64(3) {
-		until(t, "the crowd is served", func() bool { return answers.Load() >= (stop+1)*buyers/5 })
+		until(t, "the crowd is served", func() bool { return answers.Load() >= (stop+1)*int64(buyers)/5 })
 		s.restart()
 	}
 	crowdOf.Wait()

@@ -107,6 +107,14 @@ func (s *site) gate() *gate {
 	return s.gates[int(s.turns.Add(1))%len(s.gates)]
 }
 
+// few returns how much of n is enough on a fleet, where each step is many.
+func (s *site) few(n int) int {
+	if s.fleet != nil {
+		return n / 3
+	}
+	return n
+}
+
 // api returns a client of one instance that tries once.
 func (s *site) api(token string) *client.Client { return s.gate().as(token) }
 
