@@ -59,7 +59,15 @@ type catalog struct {
 	sales   map[string]*cached[*View]
 	missing map[string]time.Time // slugs known not to exist, until when (our clock)
 	changes uint64               // counts changes of sales, so that an older "missing" is not believed
-	all     cached[[]*View]
+	unknown int                  // slugs looked up since, of which nothing was known
+	since   time.Time
+	all     cached[listing]
+}
+
+// listing is every visible sale, in order of number, and their slugs.
+type listing struct {
+	views []*View
+	slugs map[string]bool
 }
 
 const (
@@ -67,6 +75,10 @@ const (
 	// whole memory is dropped, which costs one read per slug asked for again.
 	maxMissing  = 1024
 	missingLife = time.Second
+	// maxUnknown is how many unknown slugs a second are looked up one by one. Who asks
+	// for more is guessing: the list of all sales answers then, which is read once a
+	// second.
+	maxUnknown = 100
 	// maxCached bounds the cached sales in the same way.
 	maxCached = 4096
 	pageSize  = 1000
@@ -97,8 +109,11 @@ func (c *catalog) get(ctx context.Context, slug string) (*View, error) {
 		return nil, sale.SaleNotFound()
 	}
 	entry, missing, changes := c.entry(slug)
-	if missing {
+	if missing || entry == nil && c.guessed(ctx, slug) {
 		return nil, sale.SaleNotFound()
+	}
+	if entry == nil {
+		entry = c.enter(slug)
 	}
 	if v, fresh := entry.fresh(c, c.lifeOf); fresh {
 		return v, nil
@@ -112,8 +127,30 @@ func (c *catalog) get(ctx context.Context, slug string) (*View, error) {
 
 // list returns the visible sales.
 func (c *catalog) list(ctx context.Context) ([]*View, error) {
-	views, err := c.all.get(ctx, c, func([]*View) time.Duration { return c.opts.Refresh }, c.readAll)
-	return views, infrastructure(err)
+	all, err := c.listing(ctx)
+	return all.views, infrastructure(err)
+}
+
+func (c *catalog) listing(ctx context.Context) (listing, error) {
+	return c.all.get(ctx, c, func(listing) time.Duration { return c.opts.Refresh }, c.readAll)
+}
+
+// guessed reports whether a slug of which nothing is known is one of too many, and in
+// no list.
+func (c *catalog) guessed(ctx context.Context, slug string) bool {
+	now := c.opts.Clock()
+	c.mu.Lock()
+	if now.Sub(c.since) >= time.Second {
+		c.since, c.unknown = now, 0
+	}
+	c.unknown++
+	many := c.unknown > maxUnknown
+	c.mu.Unlock()
+	if !many {
+		return false
+	}
+	all, err := c.listing(ctx)
+	return err == nil && !all.slugs[slug]
 }
 
 // lifeOf returns how old a view may be before it is read again.
@@ -148,28 +185,29 @@ func (c *catalog) peek(slug string) *View {
 	return entry.peek()
 }
 
+// entry returns what is cached for a slug, nil if nothing is, and whether the slug is
+// known not to exist.
 func (c *catalog) entry(slug string) (entry *cached[*View], missing bool, changes uint64) {
 	c.mu.RLock()
+	defer c.mu.RUnlock()
 	entry = c.sales[slug]
 	until, gone := c.missing[slug]
-	changes = c.changes
-	c.mu.RUnlock()
-	if entry != nil {
-		return entry, false, changes
-	}
-	if gone && c.opts.Clock().Before(until) {
-		return nil, true, changes
-	}
+	return entry, entry == nil && gone && c.opts.Clock().Before(until), c.changes
+}
+
+// enter makes room for a slug.
+func (c *catalog) enter(slug string) *cached[*View] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if entry = c.sales[slug]; entry == nil {
-		if len(c.sales) >= maxCached {
-			clear(c.sales)
-		}
-		entry = &cached[*View]{}
-		c.sales[slug] = entry
+	if entry := c.sales[slug]; entry != nil {
+		return entry
 	}
-	return entry, false, changes
+	if len(c.sales) >= maxCached {
+		clear(c.sales)
+	}
+	entry := &cached[*View]{}
+	c.sales[slug] = entry
+	return entry
 }
 
 // forget remembers that a slug does not exist, unless a sale has changed since
@@ -238,25 +276,26 @@ func (c *catalog) read(ctx context.Context, slug string) (*View, error) {
 	return &View{Sale: s, ReadAt: at}, nil
 }
 
-func (c *catalog) readAll(ctx context.Context) ([]*View, error) {
+func (c *catalog) readAll(ctx context.Context) (listing, error) {
 	at, err := c.measure(ctx)
 	if err != nil {
-		return nil, err
+		return listing{}, err
 	}
-	views := []*View{}
+	all := listing{views: []*View{}, slugs: make(map[string]bool)}
 	for after := sale.Number(0); ; {
 		page, err := c.ledger.ListSales(ctx, after, pageSize)
 		if err != nil {
-			return nil, err
+			return listing{}, err
 		}
 		for i := range page {
 			after = page[i].Number
 			if page[i].Visible() {
-				views = append(views, &View{Sale: page[i], ReadAt: at})
+				all.views = append(all.views, &View{Sale: page[i], ReadAt: at})
+				all.slugs[page[i].Slug] = true
 			}
 		}
 		if len(page) < pageSize {
-			return views, nil
+			return all, nil
 		}
 	}
 }

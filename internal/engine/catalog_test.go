@@ -83,6 +83,31 @@ func TestUnknownSlugIsRememberedBrieflyAndForgottenAtCreation(t *testing.T) {
 	})
 }
 
+// Who guesses slugs costs the ledger no more than a list a second, and hides nothing.
+func TestGuessedSlugsAreAnsweredFromTheList(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *shop) {
+		guess := func(n int) {
+			for i := range n {
+				_, err := s.Sale(t.Context(), fmt.Sprintf("guess-%d", i))
+				require.Equal(t, sale.CodeSaleNotFound, sale.CodeOf(err))
+			}
+		}
+		guess(5000)
+		require.Equal(t, int64(100), s.ledger.reads.Load())
+		require.Equal(t, int64(1), s.ledger.lists.Load())
+		s.open(10, 1)
+		_, err := s.Sale(t.Context(), slug)
+		require.NoError(t, err, "a sale is found as soon as it is there")
+		s.pass(2 * time.Second)
+		guess(5000)
+		require.LessOrEqual(t, s.ledger.reads.Load(), int64(202))
+		require.LessOrEqual(t, s.ledger.lists.Load(), int64(3))
+		_, err = s.Sale(t.Context(), slug)
+		require.NoError(t, err)
+	})
+}
+
 func TestDraftIsInvisible(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *shop) {

@@ -64,7 +64,8 @@ func (e *Engine) restock(ctx context.Context, slug string, version int64, c sale
 	if s.Path != sale.PathFast || len(s.Salts) > 1 {
 		c.Path = sale.PathDirect
 	}
-	if s.Path != sale.PathFast || len(s.Salts) < 2 {
+	outdated := version != 0 && version != s.Version // which the ledger says best
+	if s.Path != sale.PathFast || len(s.Salts) < 2 || outdated {
 		return e.ledger.ChangeSale(ctx, slug, version, c)
 	}
 	err = e.opts.WhileFrozen(ctx, &s, func(ctx context.Context) (err error) {
