@@ -35,6 +35,8 @@ const (
 	// lockLimit is how long the end of a build may keep the sale's row locked.
 	lockLimit = 500 * time.Millisecond
 	pageSize  = 1000
+	// maxHands is how many sales are tended at once.
+	maxHands = 8
 )
 
 // Why says what a build or a way back was for.
@@ -76,8 +78,10 @@ type Keeper struct {
 	counter stock.Counter
 	opts    Options
 	nudge   chan struct{}
+	hands   chan struct{} // one for each sale that is tended at once
 
 	mu      sync.Mutex
+	busy    map[sale.Number]bool  // sales that are being tended
 	frozen  map[stock.Lane]since  // lanes found frozen by a token that is not in force
 	cleared map[sale.Number]int64 // sales whose lanes are known to be gone, by build token
 	stale   map[sale.Number]int64 // sales with a lane that has forgotten something, by epoch
@@ -110,7 +114,7 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Keeper {
 		o.Observer = nobody{}
 	}
 	return &Keeper{
-		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1),
+		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1), hands: make(chan struct{}, maxHands), busy: make(map[sale.Number]bool),
 		frozen: make(map[stock.Lane]since), cleared: make(map[sale.Number]int64), stale: make(map[sale.Number]int64),
 	}
 }
@@ -157,6 +161,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 	})
 	defer stop()
+	var tending sync.WaitGroup
+	defer tending.Wait()
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
@@ -166,7 +172,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-k.nudge:
 		case <-pause.C:
 		}
-		k.Look(ctx)
+		k.look(ctx, &tending)
 		pause.Reset(k.opts.Interval)
 	}
 }
@@ -174,6 +180,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 // Look looks at every sale once and does what is due. One sale never stops the
 // others; what fails is reported and due again at the next look.
 func (k *Keeper) Look(ctx context.Context) {
+	var tending sync.WaitGroup
+	k.look(ctx, &tending)
+	tending.Wait()
+}
+
+// look is Look that does not wait until everything is done: while one sale is being
+// built, the next looks see to the others.
+func (k *Keeper) look(ctx context.Context, tending *sync.WaitGroup) {
 	for after := sale.Number(0); ctx.Err() == nil; {
 		page, now, err := k.page(ctx, after)
 		if err != nil {
@@ -182,12 +196,31 @@ func (k *Keeper) Look(ctx context.Context) {
 		}
 		for i := range page {
 			after = page[i].Number
-			k.tend(ctx, &page[i], now)
+			k.begin(ctx, &page[i], now, tending)
 		}
 		if len(page) < pageSize {
 			return
 		}
 	}
+}
+
+// begin tends a sale beside the others, unless that is still going on.
+func (k *Keeper) begin(ctx context.Context, s *sale.Sale, now time.Time, tending *sync.WaitGroup) {
+	k.mu.Lock()
+	if k.busy[s.Number] {
+		k.mu.Unlock()
+		return
+	}
+	k.busy[s.Number] = true
+	k.mu.Unlock()
+	k.hands <- struct{}{}
+	tending.Go(func() {
+		k.tend(ctx, s, now)
+		<-k.hands
+		k.mu.Lock()
+		delete(k.busy, s.Number)
+		k.mu.Unlock()
+	})
 }
 
 func (k *Keeper) page(ctx context.Context, after sale.Number) ([]sale.Sale, time.Time, error) {

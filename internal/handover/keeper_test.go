@@ -39,6 +39,40 @@ func TestSaleIsLoadedBeforeItsStart(t *testing.T) {
 	require.Empty(t, w.log.failed)
 }
 
+// A build that takes long keeps nobody from looking after the other sales.
+func TestLongBuildHoldsUpNoOtherSale(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	slow := w.sale(5)
+	w.store.Advance(time.Hour)
+	arrived, goOn := make(chan struct{}), make(chan struct{})
+	w.counter.before = func(step int) {
+		if step == 1 {
+			close(arrived)
+			<-goOn
+		}
+	}
+	k := w.keeper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(ctx) }()
+	<-arrived
+	_, err := w.book.CreateSale(t.Context(), sale.Sale{Slug: "other", Rules: slow.Rules, Items: slow.Items})
+	require.NoError(t, err)
+	_, err = w.book.ChangeSale(t.Context(), "other", 0, sale.Change{Action: sale.ActionPublish}) // which Run hears of
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		other, readErr := w.book.Sale(t.Context(), "other")
+		require.NoError(t, readErr)
+		return other.Path == sale.PathFast
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, sale.PathDirect, w.again().Path)
+	close(goOn)
+	require.Eventually(t, func() bool { return w.again().Path == sale.PathFast }, time.Minute, time.Millisecond)
+	stop()
+	require.NoError(t, <-ended)
+}
+
 func TestSaleThatDoesNotWantIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
