@@ -19,7 +19,7 @@ type settings struct {
 // listeners are the further flags of serve.
 type listeners struct {
 	APIListen *string `name:"api-listen" placeholder:"ADDR" help:"Address of the API (api.listen); port 0 takes a free one."`
-	Roles     *string `placeholder:"LIST" help:"gate, worker or both (roles)."`
+	Roles     *string `placeholder:"LIST" help:"gate, worker or gate,worker (roles)."`
 	OpsListen *string `name:"ops-listen" placeholder:"ADDR" help:"Address of health, readiness and metrics (ops.listen)."`
 	LogLevel  *string `placeholder:"LEVEL" help:"debug, info, warn or error (log.level)."`
 	LogFormat *string `placeholder:"FORMAT" help:"text or json (log.format)."`
