@@ -77,7 +77,7 @@ func (k *Keeper) lanesOf(ctx context.Context, s *sale.Sale) ([]stock.Lane, error
 	if len(s.Salts) > 0 {
 		return stock.LanesOf(s), nil
 	}
-	salts, err := k.counter.Salts(ctx, s.Number, k.opts.Lanes)
+	salts, err := k.counter.Salts(ctx, stock.FirstLane(s), k.opts.Lanes)
 	first := sale.Sale{Number: s.Number, Salts: salts}
 	return stock.LanesOf(&first), err
 }

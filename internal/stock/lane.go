@@ -1,6 +1,10 @@
 package stock
 
-import "github.com/doorbuster/doorbuster/internal/sale"
+import (
+	"encoding/binary"
+
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
 
 // LanesOf returns the lanes of a sale in order of index; nil for a sale that never
 // had any.
@@ -13,6 +17,13 @@ func LanesOf(s *sale.Sale) []Lane {
 		out[i] = Lane{Sale: s.Number, Index: i, Salt: salt}
 	}
 	return out
+}
+
+// FirstLane returns the lane with whose salt the search for those of a sale begins.
+// It follows from the sale's key, so that sales of two ledgers which share a server
+// have different lanes, also where their numbers are the same.
+func FirstLane(s *sale.Sale) Lane {
+	return Lane{Sale: s.Number, Salt: binary.BigEndian.Uint32(derive(s.Key, "salt"))}
 }
 
 // Home returns the index of the lane, of so many, that records what a user takes.

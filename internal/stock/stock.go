@@ -298,9 +298,9 @@ type Builder interface {
 	// Clear removes the lane, records and tray, while frozen by token and the tray
 	// is empty. Repeated, it changes nothing. ErrFrozen, ErrTray.
 	Clear(ctx context.Context, l Lane, token int64) error
-	// Salts returns the salts of a sale's lanes that spread them evenly over the
-	// servers, as those are now.
-	Salts(ctx context.Context, n sale.Number, lanes int) ([]uint32, error)
+	// Salts returns salts for so many lanes of first's sale that spread them evenly
+	// over the servers, as those are now: each the first one from first.Salt on.
+	Salts(ctx context.Context, first Lane, lanes int) ([]uint32, error)
 }
 
 // Setting is what a lane starts with.

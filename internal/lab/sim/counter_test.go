@@ -111,9 +111,9 @@ func (p *counterPort) ReadAll(ctx context.Context, lanes []stock.Lane) ([]stock.
 	return out, nil
 }
 
-func (p *counterPort) Salts(ctx context.Context, number sale.Number, lanes int) ([]uint32, error) {
+func (p *counterPort) Salts(ctx context.Context, first stock.Lane, lanes int) ([]uint32, error) {
 	s := sent{kind: toCounter, name: "Salts", lane: noLane}
-	return through(ctx, p.port, s, func(ctx context.Context) ([]uint32, error) { return p.Counter.Salts(ctx, number, lanes) })
+	return through(ctx, p.port, s, func(ctx context.Context) ([]uint32, error) { return p.Counter.Salts(ctx, first, lanes) })
 }
 
 func move(t *stock.Transfer) string {

@@ -103,7 +103,7 @@ func newWorld(seed uint64, m mutant, keep bool) *world {
 	w.mutate.plan(&w.plan)
 	w.publish()
 	for i := range w.plan.lanes {
-		w.lanes = append(w.lanes, stock.Lane{Sale: w.sale.Number, Index: i})
+		w.lanes = append(w.lanes, stock.Lane{Sale: w.sale.Number, Index: i, Salt: stock.FirstLane(&w.sale).Salt})
 	}
 	w.scarce.begin(len(w.sale.Items), w.sale.PerUserLimit)
 	w.start(0)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
@@ -127,9 +126,9 @@ func readGiven(value string) (t stock.Transfer, err error) {
 const maxSalts = 10_000
 
 // Salts implements stock.Counter: lane i of a sale goes to master (sale + i) of the
-// cluster, in the order of their slots. Without a cluster every salt is zero.
-func (c *Counter) Salts(ctx context.Context, n sale.Number, lanes int) ([]uint32, error) {
-	salts := make([]uint32, lanes)
+// cluster, in the order of their slots. Without a cluster all salts are the first.
+func (c *Counter) Salts(ctx context.Context, first stock.Lane, lanes int) ([]uint32, error) {
+	salts := slices.Repeat([]uint32{first.Salt}, lanes)
 	if lanes < 2 || c.client.Mode() != rueidis.ClientModeCluster {
 		return salts, nil
 	}
@@ -138,16 +137,16 @@ func (c *Counter) Salts(ctx context.Context, n sale.Number, lanes int) ([]uint32
 		return salts, err
 	}
 	for i := range salts {
-		want := masters[(uint64(n)+uint64(i))%uint64(len(masters))]
+		want := masters[(uint64(first.Sale)+uint64(i))%uint64(len(masters))]
 		for {
-			slot, err := c.slot(ctx, c.keys(stock.Lane{Sale: n, Index: i, Salt: salts[i]}).meta())
+			slot, err := c.slot(ctx, c.keys(stock.Lane{Sale: first.Sale, Index: i, Salt: salts[i]}).meta())
 			if err != nil {
 				return nil, err
 			}
 			if want.has(slot) {
 				break
 			}
-			if salts[i]++; salts[i] == maxSalts {
+			if salts[i]++; salts[i]-first.Salt == maxSalts {
 				return nil, unavailable("salts", errNoSalt)
 			}
 		}

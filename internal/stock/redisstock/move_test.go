@@ -1,6 +1,8 @@
 package redisstock_test
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,10 +21,10 @@ func spread(t *testing.T, cluster *testenv.RedisNodes, c *redisstock.Counter) {
 	first := make(map[string]int) // lanes by the master that has the first of a sale
 	for n := sale.Number(1_000_001); n <= 1_000_006; n++ {
 		for _, lanes := range []int{3, 6, 7} {
-			salts, err := c.Salts(t.Context(), n, lanes)
+			salts, err := c.Salts(t.Context(), stock.Lane{Sale: n, Salt: math.MaxUint32}, lanes)
 			require.NoError(t, err)
 			require.Len(t, salts, lanes)
-			again, err := c.Salts(t.Context(), n, lanes)
+			again, err := c.Salts(t.Context(), stock.Lane{Sale: n, Salt: math.MaxUint32}, lanes)
 			require.NoError(t, err)
 			require.Equal(t, salts, again)
 			on := make(map[string]int)
@@ -45,9 +47,9 @@ func spread(t *testing.T, cluster *testenv.RedisNodes, c *redisstock.Counter) {
 		}
 	}
 	require.Len(t, first, len(cluster.Nodes), "sales begin at different masters")
-	alone, err := c.Salts(t.Context(), 1_000_001, 1)
+	alone, err := c.Salts(t.Context(), stock.Lane{Sale: 1_000_001, Salt: 9}, 1)
 	require.NoError(t, err)
-	require.Equal(t, []uint32{0}, alone, "one lane is where its name leads")
+	require.Equal(t, []uint32{9}, alone, "one lane is where its name leads")
 }
 
 func TestSaltsOfOneServer(t *testing.T) {
@@ -55,9 +57,9 @@ func TestSaltsOfOneServer(t *testing.T) {
 	server := testenv.Redis(t, "appendonly no")
 	c := open(t, dial(t, server.URL))
 	for _, lanes := range []int{0, 1, 6, stock.MaxLanes} {
-		salts, err := c.Salts(t.Context(), 7, lanes)
+		salts, err := c.Salts(t.Context(), stock.Lane{Sale: 7, Salt: 9}, lanes)
 		require.NoError(t, err)
-		require.Equal(t, make([]uint32, lanes), salts)
+		require.Equal(t, slices.Repeat([]uint32{9}, lanes), salts)
 	}
 }
 

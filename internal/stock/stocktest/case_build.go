@@ -219,10 +219,10 @@ func buildForgotten(t *testing.T, w *world) {
 
 func buildSalts(t *testing.T, w *world) {
 	for _, lanes := range []int{0, 1, 2, 5} {
-		salts, err := w.Counter.Salts(t.Context(), w.Lane.Sale, lanes)
+		salts, err := w.Counter.Salts(t.Context(), w.Lane, lanes)
 		require.NoError(t, err)
 		require.Len(t, salts, lanes)
-		again, err := w.Counter.Salts(t.Context(), w.Lane.Sale, lanes)
+		again, err := w.Counter.Salts(t.Context(), w.Lane, lanes)
 		require.NoError(t, err)
 		require.Equal(t, salts, again)
 	}

@@ -3,9 +3,9 @@ package stocktest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
@@ -93,6 +93,6 @@ func (m *Mem) Want(ctx context.Context, l stock.Lane, epoch int64, d time.Durati
 }
 
 // Salts implements stock.Counter: there is one server.
-func (m *Mem) Salts(ctx context.Context, _ sale.Number, lanes int) ([]uint32, error) {
-	return call(ctx, m, func() ([]uint32, error) { return make([]uint32, lanes), nil })
+func (m *Mem) Salts(ctx context.Context, first stock.Lane, lanes int) ([]uint32, error) {
+	return call(ctx, m, func() ([]uint32, error) { return slices.Repeat([]uint32{first.Salt}, lanes), nil })
 }
