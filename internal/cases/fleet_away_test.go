@@ -100,13 +100,15 @@ func TestC22FleetRejectedOrdersGiveBack(t *testing.T) {
 	states := make(map[string]int)
 	for i, b := range queued {
 		o := s.judged(name("u", i), b)
-		states[o.State+" "+o.Reason]++
+		states[o.State]++
 		if o.State == client.StateRejected {
+			// Whether the taking or the cut came first is told by two clocks.
+			require.Contains(t, []string{"stock_reduced", "sold_out"}, o.Reason)
 			_, err = s.as(name("u", i)).Cancel(t.Context(), o.ID)
 			require.ErrorIs(t, err, client.ErrIllegalState, "a rejected order holds nothing")
 		}
 	}
-	require.Equal(t, map[string]int{"reserved ": 3, "rejected stock_reduced": 2}, states)
+	require.Equal(t, map[string]int{client.StateReserved: 3, client.StateRejected: 2}, states)
 	figures := s.settled(drop)
 	require.Equal(t, int64(2), figures.Rejected)
 	_, err = s.admin().Restock(t.Context(), drop, 0, client.Restock{Add: new(int64(2))})

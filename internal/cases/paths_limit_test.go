@@ -32,6 +32,9 @@ func (s *site) marks(slug string) string {
 	s.t.Helper()
 	found, err := s.admin().AdminSale(s.t.Context(), slug)
 	require.NoError(s.t, err)
+	if s.fleet != nil && found.State == "closed" { // whose lane is cleared away soon
+		return fmt.Sprint(found.Items)
+	}
 	if s.fleet == nil || found.Path != "fast" {
 		rows, err := s.look().Rows(s.t.Context(), sale.Number(found.Number), 0, 1000)
 		require.NoError(s.t, err)
