@@ -173,7 +173,7 @@ func (c *crowd) bare(b *testing.B, like *ledger.Changes) {
 		column(like.Entries, func(e *ledger.Entry) []byte { return e.Body }),
 		column(like.Entries, func(e *ledger.Entry) []byte { return e.Hash[:] }),
 	}}
-	steps := append([]step{{name: "begin", want: anyRows}, journal, insertOrders(like.Sale, like.Orders)}, writeHolders(like)...)
+	steps := append([]step{{name: "begin", want: anyRows}, journal, insertOrders(like.Sale, like.Orders)}, new(tx).writeHolders(like)...)
 	require.NoError(b, at.run(ctx, steps...))
 	require.NoError(b, at.commit(ctx))
 }

@@ -35,6 +35,15 @@ type tx struct {
 	now     time.Time
 	settled bool // now is the time at which the first sale was locked
 	spans   []ledger.Span
+	locked  map[sale.Number]bool
+	// unknown are users who were looked up, of a sale that is locked, and have no row.
+	unknown map[holding]bool
+}
+
+// holding names a row of holders.
+type holding struct {
+	sale sale.Number
+	user string
 }
 
 var _ ledger.Tx = (*tx)(nil)
@@ -59,6 +68,23 @@ func (t *tx) timed(ctx context.Context, steps ...step) error {
 		t.now = row.time()
 		return row.done()
 	}})...)
+}
+
+// Holders implements ledger.Reader, and takes note of who has no row.
+func (t *tx) Holders(ctx context.Context, n sale.Number, users []string) (map[string]ledger.Holder, error) {
+	found, err := t.reader.Holders(ctx, n, users)
+	if err != nil || !t.locked[n] {
+		return found, err
+	}
+	for _, user := range users {
+		if _, known := found[user]; !known {
+			if t.unknown == nil {
+				t.unknown = make(map[holding]bool, len(users))
+			}
+			t.unknown[holding{n, user}] = true
+		}
+	}
+	return found, nil
 }
 
 // Now implements ledger.Tx. The time at which a transaction judges is that at which
@@ -104,6 +130,10 @@ func (t *tx) lock(ctx context.Context, lock, read step) (locked sale.Number, rec
 		return 0, ledger.Record{}, err
 	}
 	t.settled = true
+	if t.locked == nil {
+		t.locked = make(map[sale.Number]bool)
+	}
+	t.locked[locked] = true
 	rec, err = found.one()
 	return locked, rec, err
 }

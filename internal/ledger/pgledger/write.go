@@ -27,7 +27,7 @@ func (t *tx) Write(ctx context.Context, c *ledger.Changes) error {
 	if err != nil {
 		return err
 	}
-	steps := slices.Concat(journal, orders, writeSold(c), writeHolders(c), writePayments(c), writeRefunds(c), letters, writeSale(c))
+	steps := slices.Concat(journal, orders, writeSold(c), t.writeHolders(c), writePayments(c), writeRefunds(c), letters, writeSale(c))
 	if err := t.run(ctx, steps...); err != nil {
 		return err
 	}
@@ -185,21 +185,41 @@ func writeSold(c *ledger.Changes) []step {
 	return []step{{name: "items_sold", want: int64(len(units)), args: []any{int64(c.Sale), positions, units}}}
 }
 
-func writeHolders(c *ledger.Changes) []step {
+// writeHolders enters those who are known to have no row, so that a crowd of new
+// buyers need not be looked for once more, and puts the others.
+func (t *tx) writeHolders(c *ledger.Changes) []step {
 	type holder = ledger.Holder
 	return each(runs(c.Holders, func(h *holder) string { return h.User }), func(run []holder) []step {
 		run = slices.Clone(run)
 		slices.SortFunc(run, func(a, b holder) int { return strings.Compare(a.User, b.User) }) // the lock order
-		return []step{{name: "holders_put", want: int64(len(run)), args: []any{
-			int64(c.Sale),
-			column(run, func(h *holder) string { return h.User }),
-			column(run, func(h *holder) int64 { return h.Live }),
-			column(run, func(h *holder) int64 { return h.Refunded }),
-			column(run, func(h *holder) int64 { return h.Unpaid }),
-			column(run, func(h *holder) int64 { return h.Cap }),
-			column(run, func(h *holder) int64 { return ledger.Millis(h.CoolUntil) }),
-		}}}
+		var fresh, others []holder
+		for i := range run {
+			row := holding{c.Sale, run[i].User}
+			if t.unknown[row] {
+				fresh = append(fresh, run[i])
+				delete(t.unknown, row)
+			} else {
+				others = append(others, run[i])
+			}
+		}
+		return slices.Concat(holderRows("holders_insert", c.Sale, fresh), holderRows("holders_put", c.Sale, others))
 	})
+}
+
+func holderRows(statement string, n sale.Number, rows []ledger.Holder) []step {
+	type holder = ledger.Holder
+	if len(rows) == 0 {
+		return nil
+	}
+	return []step{{name: statement, want: int64(len(rows)), args: []any{
+		int64(n),
+		column(rows, func(h *holder) string { return h.User }),
+		column(rows, func(h *holder) int64 { return h.Live }),
+		column(rows, func(h *holder) int64 { return h.Refunded }),
+		column(rows, func(h *holder) int64 { return h.Unpaid }),
+		column(rows, func(h *holder) int64 { return h.Cap }),
+		column(rows, func(h *holder) int64 { return ledger.Millis(h.CoolUntil) }),
+	}}}
 }
 
 // writeSale enters new terms and replaces the rules of the sale.
