@@ -104,7 +104,12 @@ var errVerdict = errors.New("not the verdict that was expected")
 
 // take sends a call of n buyers, each of whom must get the verdict.
 func (h *counterHouse) take(ctx context.Context, n int, want sale.Verdict) error {
-	reply, err := h.counter.Take(ctx, h.call(n))
+	c := h.call(n)
+	return h.send(ctx, &c, want)
+}
+
+func (h *counterHouse) send(ctx context.Context, c *stock.Call, want sale.Verdict) error {
+	reply, err := h.counter.Take(ctx, *c)
 	if err != nil {
 		return err
 	}
@@ -252,12 +257,14 @@ func BenchmarkQueueDelay(b *testing.B) {
 	)
 	for b.Loop() {
 		h := newCounterHouse(b, postgresBook(b), sale.MaxInteger, 0)
-		w := &watch{}
+		w := &watch{asked: make(map[sale.OrderID]time.Time)}
 		stop := h.settle(b, w)
 		pace := time.NewTicker(time.Second / (rate / call))
 		for range int(length.Seconds()) * rate / call {
 			<-pace.C
-			require.NoError(b, h.take(b.Context(), call, sale.Taken))
+			c := h.call(call)
+			w.expect(&c)
+			require.NoError(b, h.send(b.Context(), &c, sale.Taken))
 		}
 		pace.Stop()
 		require.Eventually(b, func() bool { return w.count() >= int(length.Seconds())*rate }, 30*time.Second, 10*time.Millisecond)
@@ -267,11 +274,23 @@ func BenchmarkQueueDelay(b *testing.B) {
 	}
 }
 
-// watch notes how long slips waited for their judge.
+// watch notes how long it took from the taking of slips to their judgement, both by
+// the clock of this process.
 type watch struct {
 	settle.LaneObserver
 	mu     sync.Mutex
+	asked  map[sale.OrderID]time.Time
 	delays []time.Duration
+}
+
+// expect notes that the attempts of a call are on their way.
+func (w *watch) expect(c *stock.Call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for i := range c.Attempts {
+		w.asked[c.Attempts[i].ID] = now
+	}
 }
 
 func (w *watch) Judged(stock.Lane, int, time.Duration, error)    {}
@@ -283,10 +302,11 @@ func (w *watch) Behind(stock.Lane, uint64)                       {}
 func (w *watch) Offset(stock.Lane, time.Duration, time.Duration) {}
 func (w *watch) Failed(stock.Lane, settle.Doing, error)          {}
 func (w *watch) Released(stock.Lane)                             {}
-func (w *watch) Settled(_ stock.Lane, _ *sale.Order, d time.Duration) {
+func (w *watch) Settled(_ stock.Lane, o *sale.Order, _ time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.delays = append(w.delays, d)
+	w.delays = append(w.delays, time.Since(w.asked[o.ID]))
+	delete(w.asked, o.ID)
 }
 
 func (w *watch) count() int {

@@ -372,22 +372,47 @@ func (w *work) remembers(ctx context.Context, i int) error {
 	return err
 }
 
+// A look at two clocks is as good as it is quick: a call that had to connect first
+// says little.
+const (
+	quickLook = time.Millisecond
+	maxLooks  = 3
+)
+
 // offset measures how far the lane's clock is ahead of the ledger's.
-func (w *work) offset(ctx context.Context, l stock.Lane) (time.Duration, error) {
+func (w *work) offset(ctx context.Context, l stock.Lane) (best time.Duration, err error) {
+	shortest := time.Duration(-1)
+	for range maxLooks {
+		offset, took, err := w.compare(ctx, l)
+		if err != nil {
+			return 0, err
+		}
+		if shortest < 0 || took < shortest {
+			best, shortest = offset, took
+		}
+		if took <= quickLook {
+			break
+		}
+	}
+	return best, nil
+}
+
+// compare looks at both clocks once, and says how long that took.
+func (w *work) compare(ctx context.Context, l stock.Lane) (offset, took time.Duration, err error) {
 	sent := w.k.opts.Clock()
 	there, err := w.k.counter.Clock(ctx, l)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	middle := w.k.opts.Clock()
 	ledgers, err := w.k.ledger.Now(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	got := w.k.opts.Clock()
 	// Each reading belongs to the middle of its call.
 	apart := middle.Sub(sent)/2 + got.Sub(middle)/2
-	return there.Add(apart).Sub(ledgers).Truncate(time.Millisecond), nil
+	return there.Add(apart).Sub(ledgers).Truncate(time.Millisecond), got.Sub(sent), nil
 }
 
 // open lets the lanes sell. It does not end with ctx: they are in force already, and
