@@ -5,12 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -107,6 +109,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // prepare asks the server what it can do, and whether its schema fits.
 func (s *Store) prepare(ctx context.Context) error {
 	if err := s.inspect(ctx); err != nil {
+		if _, lost := errors.AsType[*pgconn.ConnectError](err); lost {
+			return unreachable(err)
+		}
 		return err
 	}
 	err := checkSchema(ctx, s.pool)
@@ -207,16 +212,19 @@ func parse(raw string) (*pgxpool.Config, error) {
 	return nil, bad
 }
 
-// unreachable says that a server does not answer. The driver's error names host,
-// user and database.
+// unreachable tells a person who starts something that a server does not answer, and
+// what it was that it, or the network, said.
 func unreachable(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &sale.Error{
-		Code: sale.CodeUnavailable, Message: "the ledger's PostgreSQL cannot be reached",
-		Hint: "check that the server runs and that ledger.url is right", Err: err,
+	message := "the ledger's PostgreSQL cannot be reached"
+	if said, is := errors.AsType[*pgconn.PgError](err); is {
+		message += ": " + said.Message
+	} else if failed, is := errors.AsType[*net.OpError](err); is {
+		message += ": " + failed.Error()
 	}
+	return &sale.Error{Code: sale.CodeUnavailable, Message: message, Hint: "check that the server runs and that ledger.url is right", Err: err}
 }
 
 // inspect asks the server what it can do.

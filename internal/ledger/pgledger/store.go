@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/sqldb"
 )
 
@@ -151,7 +152,7 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return nil, unreachable(err)
+	return nil, sale.Unavailable(err)
 }
 
 // pause waits before the next try, for longer after each and never for the same

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/ledger/pgledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/sqldb"
+	"github.com/doorbuster/doorbuster/internal/testenv"
 )
 
 // fails makes the next n inserts of orders fail with a state; the count survives
@@ -53,6 +55,39 @@ func TestConflictsAreRepeated(t *testing.T) {
 	_, err := book.Reserve(t.Context(), clicks(s, "k", "cid"))
 	require.Equal(t, "53100", sqldb.State(err))
 	require.NotErrorIs(t, err, ledger.ErrConstraint)
+}
+
+// TestServerThatCannotBeReached: whoever starts something is told why; a buyer is told
+// nothing of the house.
+func TestServerThatCannotBeReached(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	o := w.options()
+	right, err := url.Parse(o.URL)
+	require.NoError(t, err)
+	for said, wrong := range map[string]func(u *url.URL){
+		`database "nowhere" does not exist`: func(u *url.URL) { u.Path = "/nowhere" },
+		"connection refused":                func(u *url.URL) { u.Host = "127.0.0.1:1" },
+	} {
+		u := *right
+		wrong(&u)
+		_, err := pgledger.Open(t.Context(), pgledger.Options{URL: u.String()})
+		told, is := errors.AsType[*sale.Error](err)
+		require.True(t, is, "%v", err)
+		require.Equal(t, sale.CodeUnavailable, told.Code)
+		require.Contains(t, told.Message, said)
+		require.Contains(t, told.Hint, "ledger.url")
+	}
+	p := testenv.NewProxy(t, right.Host)
+	o.URL = strings.Replace(o.URL, right.Host, p.Addr, 1)
+	book := w.book(t, o)
+	p.Cut()
+	_, err = book.ListSales(t.Context(), 0, 1)
+	require.Equal(t, sale.CodeUnavailable, sale.CodeOf(err))
+	if told, is := errors.AsType[*sale.Error](err); is {
+		require.NotContains(t, told.Message+told.Hint, "ledger")
+		require.True(t, told.Retry)
+	}
 }
 
 // TestDeadlock: two who lock sales in opposite order both get there.
