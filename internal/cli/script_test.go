@@ -189,7 +189,8 @@ func (r *redisServers) command(ts *testscript.TestScript, _ bool, args []string)
 		ts.Setenv(args[1], s.URL)
 	case "plant":
 		c := r.byURL[args[1]].Client()
-		err := c.Do(r.t.Context(), c.B().Xadd().Key("{doorbuster:"+args[2]+".0.0}:tray").Id("*").FieldValue().FieldValue("what", "is this").Build()).Error()
+		tray := r.byURL[args[1]].Must("KEYS", "{doorbuster:"+args[2]+".0.*}:tray")
+		err := c.Do(r.t.Context(), c.B().Xadd().Key(tray).Id("*").FieldValue().FieldValue("what", "is this").Build()).Error()
 		ts.Check(err)
 	case "kill":
 		r.byURL[args[1]].Kill()
