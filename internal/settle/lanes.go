@@ -34,6 +34,7 @@ type Lanes struct {
 
 	turns  int       // of lanes that are too many
 	turned time.Time // when the last of them began
+	seated time.Time // when the last of its lanes found a judge
 }
 
 // service is the work on one lane.
@@ -63,8 +64,11 @@ const (
 	// are long over: nobody can take from it, unless its server finds it again.
 	restCold = time.Minute
 	// turnFor is how long a turn lasts where there are more lanes than are served at
-	// once. With few too many a lane waits for about as long.
+	// once, from when each of its lanes has a judge: those of the turn before go home
+	// first, when nothing waits there. Where something always does, the turn is over
+	// after maxTurn.
 	turnFor = time.Second
+	maxTurn = 10 * time.Second
 )
 
 // salesPage is how many sales one look reads at once.
@@ -143,8 +147,9 @@ func (m *Lanes) look(ctx context.Context) error {
 		m.opts.Observer.Failed(stock.Lane{}, DoingServe, errTooMany)
 	}
 	outOfUse = slices.DeleteFunc(outOfUse, m.rests)
-	if now := m.opts.Clock(); now.Sub(m.turned) >= turnFor {
-		m.turned, m.turns = now, m.turns+1
+	at := m.opts.Clock()
+	if at.Sub(m.seated) >= turnFor || at.Sub(m.turned) >= maxTurn {
+		m.turned, m.turns = at, m.turns+1
 	}
 	kept := min(len(outOfUse), m.opts.MaxLanes/8) // some of those are always seen to
 	jobs := m.turn(inUse, m.opts.MaxLanes-kept)
@@ -155,10 +160,14 @@ func (m *Lanes) look(ctx context.Context) error {
 	}
 	m.dismiss(now, wanted)
 	for _, j := range jobs {
+		known := m.serving[j.lane] != nil
 		if j.sale.Path == sale.PathFast {
 			m.serve(ctx, j.lane, j.sale)
 		} else {
 			m.clearUp(ctx, j.lane, j.sale)
+		}
+		if !known {
+			m.seated = at
 		}
 	}
 	return nil

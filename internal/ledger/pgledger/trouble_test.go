@@ -71,9 +71,9 @@ func TestServerThatCannotBeReached(t *testing.T) {
 	} {
 		u := *right
 		wrong(&u)
-		_, err := pgledger.Open(t.Context(), pgledger.Options{URL: u.String()})
-		told, is := errors.AsType[*sale.Error](err)
-		require.True(t, is, "%v", err)
+		_, failed := pgledger.Open(t.Context(), pgledger.Options{URL: u.String()})
+		told, is := errors.AsType[*sale.Error](failed)
+		require.True(t, is, "%v", failed)
 		require.Equal(t, sale.CodeUnavailable, told.Code)
 		require.Contains(t, told.Message, said)
 		require.Contains(t, told.Hint, "ledger.url")
@@ -224,12 +224,12 @@ func TestNoPassword(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const secret = "s3cr3t"
-	user := func(url string) string {
-		scheme, rest, _ := strings.Cut(url, "://")
+	user := func(address string) string {
+		scheme, rest, _ := strings.Cut(address, "://")
 		_, host, _ := strings.Cut(rest, "@")
 		return scheme + "://tester:" + secret + "@" + host
 	}
-	for name, url := range map[string]string{
+	for name, address := range map[string]string{
 		"wrong password":   user(w.url),
 		"nobody there":     "postgres://ann:" + secret + "@127.0.0.1:1/x?connect_timeout=5",
 		"bad parameter":    "postgres://ann:" + secret + "@127.0.0.1:1/x?sslmode=sometimes",
@@ -239,13 +239,13 @@ func TestNoPassword(t *testing.T) {
 		"another scheme":   "mysql://ann:" + secret + "@127.0.0.1:1/x",
 		"not a URL at all": secret,
 	} {
-		_, err := pgledger.Open(t.Context(), pgledger.Options{URL: url})
+		_, err := pgledger.Open(t.Context(), pgledger.Options{URL: address})
 		require.Error(t, err, name)
 		for e := err; e != nil; e = errors.Unwrap(e) {
 			require.NotContains(t, fmt.Sprintf("%v %+v", e, e), secret, name)
 		}
 		require.NotEmpty(t, hintOf(t, err), name)
-		_, err = pgledger.MigrationStatus(t.Context(), url)
+		_, err = pgledger.MigrationStatus(t.Context(), address)
 		require.Error(t, err, name)
 		require.NotContains(t, err.Error(), secret, name)
 	}
