@@ -249,9 +249,15 @@ func (f *fleet) sellOut(slug string) {
 		o := client.BuyOptions{Key: "k", Wait: patience}
 		// A late payment may have taken a unit that the lane does not know of yet; then
 		// the judge says what the gate could not.
-		got, err := g.as(f.token(name("too-late", i))).BuyWith(f.t.Context(), slug, o, client.Attempt{Quantity: 1})
+		api := g.as(f.token(name("too-late", i)))
+		var got client.Bought
+		var err error
+		until(f.t, "the gate answers", func() bool { // the sale may be on its way to the fast path
+			got, err = api.BuyWith(f.t.Context(), slug, o, client.Attempt{Quantity: 1})
+			return !excused(err)
+		})
 		if err == nil {
-			got.Order, err = g.as(f.token(name("too-late", i))).Follow(f.t.Context(), got)
+			got.Order, err = api.Follow(f.t.Context(), got)
 		}
 		require.ErrorIs(f.t, err, client.ErrSoldOut, "gate %d: %v", i, got.Order)
 	}
