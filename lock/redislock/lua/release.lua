@@ -1,0 +1,68 @@
+-- release: gives back what an owner holds and hands it to the first in the queue,
+-- in one step; an owner that only waits leaves the queue.
+--
+-- KEYS[1] lock     KEYS[2] queue     KEYS[3] waiters     (as in acquire)
+-- KEYS[4] the channel of the name
+-- ARGV[1] owner    ARGV[2] how the owners of the releasing Locker begin
+-- ARGV[3] the longest lease of a grant to another Locker, ms, until it renews
+-- ARGV[4] life of the lock's key, ms
+-- ARGV[5] '1': leave the lock free and only wake the first in the queue
+-- ARGV[6] SPUBLISH to the channel of the name, or PUBLISH to that of a Locker:
+-- ARGV[7] what the channels of Lockers begin with
+-- ARGV[8] the least that the last fence shall be afterwards
+--
+-- Returns {0} nothing was held, {1} released, {1, owner, fence} released and
+-- handed to an owner of the same Locker.
+
+local call = redis.call
+local owner = ARGV[1]
+local h = call('HMGET', KEYS[1], 'o', 'f', 'e')
+if h[1] ~= owner then
+	if call('HDEL', KEYS[3], owner) == 1 then call('LREM', KEYS[2], 1, owner) end
+	return {0}
+end
+if ARGV[8] ~= '0' and ARGV[8] + 0 > h[2] + 0 then
+	h[2] = ARGV[8]
+	call('HSET', KEYS[1], 'f', h[2])
+end
+
+local function tell(who)
+	local channel = KEYS[4]
+	if ARGV[6] == 'PUBLISH' then channel = ARGV[7] .. string.match(who, '^[^.]*') end
+	call(ARGV[6], channel, who)
+end
+
+if ARGV[5] == '1' then
+	call('HDEL', KEYS[1], 'o', 'e', 'm')
+	local first = call('LINDEX', KEYS[2], 0)
+	if first then tell(first) end
+	return {1}
+end
+
+local next, place = call('LPOP', KEYS[2]), nil
+if not next then
+	call('HDEL', KEYS[1], 'o', 'e', 'm')
+	return {1}
+end
+local t = call('TIME')
+local us = t[1] * 1000000 + t[2]
+local ms = (us - us % 1000) / 1000
+while next do -- who has died in the queue is passed over
+	place = {string.match(call('HGET', KEYS[3], next) or '', '^(%d+):(%d+):(.*)$')}
+	call('HDEL', KEYS[3], next)
+	if place[1] and place[1] + 0 > ms then break end
+	next = call('LPOP', KEYS[2])
+end
+if not next then
+	call('HDEL', KEYS[1], 'o', 'e', 'm')
+	return {1}
+end
+local here = string.sub(next, 1, #ARGV[2]) == ARGV[2]
+local lease = place[2] + 0
+if not here then lease = math.min(lease, ARGV[3] + 0) end
+local f = string.format('%.0f', math.max(h[2] + 1, us))
+call('HSET', KEYS[1], 'o', next, 'f', f, 'e', string.format('%.0f', ms + lease), 'm', place[3])
+call('PEXPIRE', KEYS[1], ARGV[4])
+if here then return {1, next, f} end
+tell(next)
+return {1}

@@ -1,0 +1,80 @@
+package redislock_test
+
+import (
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/doorbuster/doorbuster/internal/testenv"
+	"github.com/doorbuster/doorbuster/lock"
+	"github.com/doorbuster/doorbuster/lock/locktest"
+	"github.com/doorbuster/doorbuster/lock/redislock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// client returns a client like the one an application has.
+func client(t testing.TB, o rueidis.ClientOption) rueidis.Client {
+	t.Helper()
+	o.DisableCache, o.AlwaysPipelining = true, true
+	o.ConnWriteTimeout = 2 * time.Second
+	c, err := rueidis.NewClient(o)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func single(t testing.TB, addr string) rueidis.Client {
+	t.Helper()
+	return client(t, rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
+}
+
+// fresh returns stores that know nothing of each other, over one client.
+func fresh(c rueidis.Client) func(testing.TB) lock.Store {
+	var n atomic.Int64
+	return func(t testing.TB) lock.Store {
+		t.Helper()
+		return store(t, c, redislock.Options{Prefix: "t" + strconv.FormatInt(n.Add(1), 10) + ":"})
+	}
+}
+
+func store(t testing.TB, c rueidis.Client, o redislock.Options) *redislock.Store {
+	t.Helper()
+	s, err := redislock.New(c, o)
+	require.NoError(t, err)
+	return s
+}
+
+func locker(t testing.TB, s lock.Store, c lock.Config) *lock.Locker {
+	t.Helper()
+	l, err := lock.New(s, c)
+	require.NoError(t, err)
+	return l
+}
+
+var everything = locktest.Features{Queue: true, Shared: true}
+
+func TestSingle(t *testing.T) {
+	t.Parallel()
+	s := testenv.Redis(t, "appendonly no")
+	locktest.Run(t, everything, fresh(single(t, s.Addr)))
+}
+
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	g := testenv.Sentinel(t, "appendonly no")
+	locktest.Run(t, everything, fresh(client(t, rueidis.ClientOption{
+		InitAddress: g.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: g.Name},
+	})))
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c := testenv.RedisCluster(t, "appendonly no")
+	locktest.Run(t, everything, fresh(client(t, rueidis.ClientOption{InitAddress: c.Addrs()})))
+}
