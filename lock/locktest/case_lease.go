@@ -52,9 +52,9 @@ func holdsAndReleases(t *testing.T, w *world) {
 
 func watchdogRenews(t *testing.T, w *world) {
 	a, b := w.locker(t), w.locker(t)
-	lease := must(t, a, "n", lock.WithLease(short))
+	lease := must(t, a, "n", lock.WithLease(renewed))
 	end := lease.ValidUntil()
-	until(t, "it was renewed", func() bool { return lease.ValidUntil().After(end.Add(2 * short)) })
+	until(t, "it was renewed", func() bool { return lease.ValidUntil().After(end.Add(renewed)) })
 	require.NoError(t, lease.Err())
 	taken(t, b, "n")
 }
@@ -226,7 +226,7 @@ func breakAndInspect(t *testing.T, w *world) {
 	require.Len(t, info.Holders, 1)
 	seen := info.Holders[0]
 	require.Equal(t, lease.Owner(), seen.Owner)
-	require.Equal(t, lease.Fence(), seen.Fence)
+	w.same(t, lease.Fence(), seen.Fence)
 	require.Equal(t, "host:7\nline", seen.Metadata)
 	require.Positive(t, seen.Left)
 	require.LessOrEqual(t, seen.Left, lock.DefaultLease)

@@ -144,9 +144,9 @@ func deadReader(t *testing.T, w *world) {
 	_, err := w.store.Acquire(ctx(t), &r)
 	require.NoError(t, err)
 	l := w.locker(t)
-	alive, err := l.ReadWrite("n").RLock(ctx(t), lock.WithLease(short))
+	alive, err := l.ReadWrite("n").RLock(ctx(t), lock.WithLease(renewed))
 	require.NoError(t, err)
-	lasts(2 * short) // the living reader renews its own share alone
+	lasts(renewed) // the living reader renews its own share alone
 	require.NoError(t, alive.Unlock(ctx(t)))
 	_, err = l.ReadWrite("n").TryLock(ctx(t))
 	require.NoError(t, err)

@@ -57,8 +57,8 @@ func waitsForEnd(t *testing.T, w *world) {
 
 func waitBeyondLease(t *testing.T, w *world) {
 	a, b := w.locker(t), w.locker(t)
-	first := must(t, a, "n", lock.WithLease(short))
-	waiting := background(ctx(t), b, "n", lock.WithLease(lock.MinLease), lock.WithWait(limit), lock.WithMaxHold(limit))
+	first := must(t, a, "n", lock.WithLease(renewed))
+	waiting := background(ctx(t), b, "n", lock.WithLease(short), lock.WithWait(limit))
 	lasts(3 * short)
 	require.NoError(t, first.Unlock(ctx(t)))
 	got := <-waiting

@@ -14,6 +14,9 @@ import (
 type Features struct {
 	// Queue says that waiters are served in their order.
 	Queue bool
+	// Exact says that a grant has one fence, whomever one asks. Where a majority
+	// decides, another majority may have seen a larger one.
+	Exact bool
 	// Shared says that there are read-write locks and semaphores.
 	Shared bool
 }
@@ -43,7 +46,7 @@ func Run(t *testing.T, f Features, open func(testing.TB) lock.Store) {
 		for name, run := range g.cases {
 			t.Run(g.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				run(t, &world{store: open(t)})
+				run(t, &world{store: open(t), exact: f.Exact})
 			})
 		}
 	}
@@ -52,10 +55,23 @@ func Run(t *testing.T, f Features, open func(testing.TB) lock.Store) {
 // world is what a case has for itself.
 type world struct {
 	store lock.Store
+	exact bool
+}
+
+// same asserts that two looks at one grant agree.
+func (w *world) same(t *testing.T, want, got lock.Fence) {
+	t.Helper()
+	if w.exact {
+		require.Equal(t, want, got)
+	}
+	require.NotZero(t, got)
 }
 
 // short is a lease that a test can wait for, and that a slow machine can renew.
 const short = 400 * time.Millisecond
+
+// renewed is a lease that even a busy machine renews in time.
+const renewed = 2 * time.Second
 
 // limit ends what hangs.
 const limit = 20 * time.Second

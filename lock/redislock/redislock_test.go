@@ -36,11 +36,17 @@ func single(t testing.TB, addr string) rueidis.Client {
 
 // fresh returns stores that know nothing of each other, over one client.
 func fresh(c rueidis.Client) func(testing.TB) lock.Store {
-	var n atomic.Int64
+	next := prefixes()
 	return func(t testing.TB) lock.Store {
 		t.Helper()
-		return store(t, c, redislock.Options{Prefix: "t" + strconv.FormatInt(n.Add(1), 10) + ":"})
+		return store(t, c, redislock.Options{Prefix: next()})
 	}
+}
+
+// prefixes returns one after the other.
+func prefixes() func() string {
+	var n atomic.Int64
+	return func() string { return "t" + strconv.FormatInt(n.Add(1), 10) + ":" }
 }
 
 func store(t testing.TB, c rueidis.Client, o redislock.Options) *redislock.Store {
@@ -57,7 +63,7 @@ func locker(t testing.TB, s lock.Store, c lock.Config) *lock.Locker {
 	return l
 }
 
-var everything = locktest.Features{Queue: true, Shared: true}
+var everything = locktest.Features{Queue: true, Exact: true, Shared: true}
 
 func TestSingle(t *testing.T) {
 	t.Parallel()
