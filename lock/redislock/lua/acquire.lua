@@ -3,7 +3,8 @@
 -- Repeating it is harmless: an owner that holds the lock gets the same fence again
 -- and a lease that begins anew; one that waits keeps its place.
 --
--- KEYS[1] lock, a hash: o owner, f last fence, e end of the lease in ms, m metadata
+-- KEYS[1] lock, a hash: o owner, f last fence, e end of the lease in ms, m metadata,
+--         q if the queue may not be empty, x when the key expires in ms
 -- KEYS[2] queue, a list of owners           KEYS[3] waiters, a hash:
 --         owner -> "alive until ms:lease ms:metadata"
 -- ARGV[1] owner     ARGV[2] lease, ms       ARGV[3] life of the lock's key, ms
@@ -18,7 +19,7 @@ local owner, lease, life = ARGV[1], ARGV[2] + 0, ARGV[4] + 0
 local t = call('TIME')
 local us = t[1] * 1000000 + t[2]
 local ms = (us - us % 1000) / 1000
-local h = call('HMGET', KEYS[1], 'o', 'f', 'e', 'm')
+local h = call('HMGET', KEYS[1], 'o', 'f', 'e', 'm', 'q', 'x')
 local left = h[1] and h[3] - ms or 0
 
 if left > 0 and h[1] == owner then
@@ -28,7 +29,7 @@ end
 
 local mine = left > 0 and ARGV[6] == h[1]
 if left <= 0 and ARGV[6] == '' then
-	local head = call('LINDEX', KEYS[2], 0)
+	local head = h[5] and call('LINDEX', KEYS[2], 0)
 	while head and head ~= owner do -- who has died in the queue is passed over
 		local until_ms = string.match(call('HGET', KEYS[3], head) or '', '^%d+')
 		if until_ms and until_ms + 0 > ms then break end
@@ -48,7 +49,11 @@ if mine then
 	else
 		call('HSET', KEYS[1], 'o', owner, 'f', f, 'e', e, 'm', ARGV[7])
 	end
-	call('PEXPIRE', KEYS[1], ARGV[3])
+	-- The key outlives the lease by far; that need not be said each time.
+	if not h[6] or h[6] - ms < math.max(ARGV[3] / 2, 2 * lease) then
+		call('PEXPIRE', KEYS[1], ARGV[3])
+		call('HSET', KEYS[1], 'x', string.format('%.0f', ms + ARGV[3]))
+	end
 	return {1, f}
 end
 
@@ -56,6 +61,7 @@ local first = 0
 if life > 0 then
 	local place = string.format('%.0f:%s:%s', ms + life, ARGV[2], ARGV[7])
 	if call('HSET', KEYS[3], owner, place) == 1 then call('RPUSH', KEYS[2], owner) end
+	if not h[5] then call('HSET', KEYS[1], 'q', '1') end
 	call('PEXPIRE', KEYS[2], life * 4)
 	call('PEXPIRE', KEYS[3], life * 4)
 	if call('LINDEX', KEYS[2], 0) == owner then first = 1 end

@@ -16,7 +16,7 @@
 
 local call = redis.call
 local owner = ARGV[1]
-local h = call('HMGET', KEYS[1], 'o', 'f', 'e')
+local h = call('HMGET', KEYS[1], 'o', 'f', 'q')
 if h[1] ~= owner then
 	if call('HDEL', KEYS[3], owner) == 1 then call('LREM', KEYS[2], 1, owner) end
 	return {0}
@@ -39,9 +39,9 @@ if ARGV[5] == '1' then
 	return {1}
 end
 
-local next, place = call('LPOP', KEYS[2]), nil
+local next, place = h[3] and call('LPOP', KEYS[2]), nil
 if not next then
-	call('HDEL', KEYS[1], 'o', 'e', 'm')
+	call('HDEL', KEYS[1], 'o', 'e', 'm', 'q')
 	return {1}
 end
 local t = call('TIME')
@@ -54,15 +54,17 @@ while next do -- who has died in the queue is passed over
 	next = call('LPOP', KEYS[2])
 end
 if not next then
-	call('HDEL', KEYS[1], 'o', 'e', 'm')
+	call('HDEL', KEYS[1], 'o', 'e', 'm', 'q')
 	return {1}
 end
 local here = string.sub(next, 1, #ARGV[2]) == ARGV[2]
 local lease = place[2] + 0
 if not here then lease = math.min(lease, ARGV[3] + 0) end
 local f = string.format('%.0f', math.max(h[2] + 1, us))
-call('HSET', KEYS[1], 'o', next, 'f', f, 'e', string.format('%.0f', ms + lease), 'm', place[3])
-call('PEXPIRE', KEYS[1], ARGV[4])
+local life = math.max(ARGV[4], 2 * place[2])
+call('HSET', KEYS[1], 'o', next, 'f', f, 'e', string.format('%.0f', ms + lease), 'm', place[3],
+	'x', string.format('%.0f', ms + life))
+call('PEXPIRE', KEYS[1], life)
 if here then return {1, next, f} end
 tell(next)
 return {1}

@@ -14,6 +14,6 @@ local ms = t[1] * 1000 + (t[2] - t[2] % 1000) / 1000
 if h[3] + 0 <= ms then return 0 end
 local f = h[2]
 if ARGV[4] + 0 > f + 0 then f = ARGV[4] end
-call('HSET', KEYS[1], 'e', string.format('%.0f', ms + ARGV[2]), 'f', f)
+call('HSET', KEYS[1], 'e', string.format('%.0f', ms + ARGV[2]), 'f', f, 'x', string.format('%.0f', ms + ARGV[3]))
 call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
