@@ -105,7 +105,7 @@ func (a *attempt) wait(ctx context.Context, topic string) (taken, error) {
 		}
 		if !joined && topic != "" { // most locks are free and need nobody to tell
 			joined = true
-			a.l.topics.join(topic)
+			a.l.topics.join(ctx, topic)
 			defer a.l.topics.leave(topic)
 		}
 		pause := time.NewTimer(a.pause())
@@ -223,9 +223,7 @@ func ended(ctx context.Context) error {
 // call may still be on its way, on a connection that broke, so it is undone twice.
 func (a *attempt) abandon(ctx context.Context) {
 	l := a.l
-	l.work.Add(1) // the caller is counted, so the group is not at rest
-	go func() {
-		defer l.work.Done()
+	l.work.Go(func() { // the caller is counted, so the group is not at rest
 		detached := context.WithoutCancel(ctx)
 		if _, err := l.giveBack(detached, &a.r); err != nil || !a.unsure {
 			return // what could not be given back ends by itself: nobody renews it
@@ -237,7 +235,7 @@ func (a *attempt) abandon(ctx context.Context) {
 		case <-l.closed:
 		}
 		_, _ = l.giveBack(detached, &a.r)
-	}()
+	})
 }
 
 // giveBack releases what a request may hold, tries again after an error of

@@ -96,9 +96,9 @@ func (d *distribution) add(took time.Duration) {
 // bucket numbers microseconds: the first eight alone, then by their highest four
 // bits.
 func bucket(took time.Duration) int {
-	us := uint64(max(took.Microseconds(), 0)) //nolint:gosec // not negative
+	us := uint64(max(took.Microseconds(), 0))
 	if us < perPower {
-		return int(us) //nolint:gosec // below 8
+		return int(us)
 	}
 	power := bits.Len64(us) - 4
 	return perPower*power + int(us>>power) //nolint:gosec // below 16

@@ -33,6 +33,7 @@ type hold struct {
 	unsure   bool  // a release has ended without an answer
 	renewing bool
 	until    time.Time // the promise: nobody else holds it before
+	base     time.Time // what renewals keep to: each third of the lease after it
 	due      time.Time // the next renewal
 	timer    *time.Timer
 	leases   []*Lease
@@ -43,7 +44,7 @@ func (l *Locker) hold(ctx context.Context, r Request, c call, got taken) *Lease 
 	r.Fence, r.Queue = got.fence, 0
 	h := &hold{l: l, c: c, r: r, began: got.sent, turn: make(chan struct{}, 1)}
 	h.until = validUntil(got.sent, r.Lease)
-	h.due = got.sent.Add(r.Lease / 3)
+	h.base, h.due = got.sent, got.sent.Add(r.Lease/3)
 	lease := newLease(ctx, h, r.Count)
 	h.leases = []*Lease{lease}
 	h.mu.Lock()
@@ -111,7 +112,7 @@ func (h *hold) tick() {
 // watch renews once and sets the time of the next renewal: the next third of the
 // lease since it began, so that lateness does not add up, or soon after an error.
 func (h *hold) watch() {
-	_, _ = h.renew(context.Background(), 0)
+	ok, err := h.renew(context.Background(), 0)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.renewing = false
@@ -119,8 +120,8 @@ func (h *hold) watch() {
 		return
 	}
 	now, third := time.Now(), h.r.Lease/3
-	if h.until.After(h.due.Add(third)) { // it worked
-		h.due = h.due.Add(third * (1 + now.Sub(h.due)/third))
+	if ok && err == nil {
+		h.due = now.Add(third - now.Sub(h.base)%third)
 	} else {
 		h.due = now.Add(h.r.Lease / 12)
 	}
@@ -151,28 +152,19 @@ func (h *hold) renew(ctx context.Context, length time.Duration) (bool, error) {
 	within, cancel := context.WithTimeout(ctx, min(h.l.callTimeout(r.Lease), until.Sub(sent)))
 	ok, err := h.l.store.Renew(within, &r)
 	cancel()
-	h.renewed(r.Lease, sent, ok, err)
-	return ok, err
-}
-
-// renewed takes notice of an answer.
-func (h *hold) renewed(length time.Duration, sent time.Time, ok bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	took := time.Since(sent)
-	if err != nil {
-		h.tell(RenewFailed, took, err)
-		return
-	}
-	if h.state != held {
-		return
-	}
-	if !ok {
+	switch {
+	case err != nil:
+		h.tell(RenewFailed, time.Since(sent), err)
+	case h.state != held: // given back meanwhile
+	case !ok:
 		h.lose(ErrLost)
-		return
+	default:
+		h.r.Lease, h.until = r.Lease, validUntil(sent, r.Lease)
+		h.tell(Renewed, time.Since(sent), nil)
 	}
-	h.r.Lease, h.until = length, validUntil(sent, length)
-	h.tell(Renewed, took, nil)
+	return ok, err
 }
 
 // gone returns why the hold is over, or nil. The caller holds mu.

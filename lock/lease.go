@@ -76,7 +76,7 @@ func (h *hold) reenter(ctx context.Context, outer *Lease, count int64) (*Lease, 
 	if count > h.r.Count {
 		return nil, notAcquired(ErrUpgrade)
 	}
-	lease := newLease(context.WithoutCancel(ctx), h, count)
+	lease := newLease(context.WithoutCancel(ctx), h, count) //nolint:contextcheck // it outlives the outer lease
 	lease.outer = outer.outer
 	pass := func(from context.Context) func() bool {
 		return context.AfterFunc(from, func() {
@@ -85,7 +85,7 @@ func (h *hold) reenter(ctx context.Context, outer *Lease, count int64) (*Lease, 
 			}
 		})
 	}
-	stop, stopOuter := pass(ctx), pass(outer.outer)
+	stop, stopOuter := pass(ctx), pass(outer.outer) //nolint:contextcheck // the end of either is passed on
 	context.AfterFunc(lease.ctx, func() { stop(); stopOuter() })
 	h.leases = append(h.leases, lease)
 	return lease, nil
@@ -156,7 +156,7 @@ func (s *Lease) Extend(ctx context.Context, d time.Duration) error {
 	defer h.mu.Unlock()
 	if h.state == held {
 		now := time.Now()
-		h.due = now.Add(d / 3)
+		h.base, h.due = now, now.Add(d/3)
 		h.timer.Reset(h.nextTick(now))
 	}
 	return nil

@@ -97,7 +97,7 @@ func extendSets(t *testing.T, w *world) {
 	info, err := l.Inspect(ctx(t), "n")
 	require.NoError(t, err)
 	require.LessOrEqual(t, info.Holders[0].Left, time.Second)
-	require.Less(t, time.Until(lease.ValidUntil()), time.Second) //nolint:forbidigo // a test looks at the clock
+	require.Less(t, time.Until(lease.ValidUntil()), time.Second)
 	require.ErrorIs(t, lease.Extend(ctx(t), time.Microsecond), lock.ErrInvalid)
 }
 

@@ -45,7 +45,7 @@ func inOrder(t *testing.T, w *world) {
 			mu.Unlock()
 			_ = lease.Unlock(c)
 		})
-		queued(t, lockers[0], "n", i+1)
+		queued(t, lockers[0], i+1)
 	}
 	require.NoError(t, first.Unlock(ctx(t)))
 	work.Wait()
@@ -68,22 +68,22 @@ func deadWaiter(t *testing.T, w *world) {
 	for _, owner := range []string{"dead.1", "dead.2", "dead.3"} {
 		w.ghost(t, owner, 50*time.Millisecond)
 	}
-	waiting := background(ctx(t), l, "n")
-	queued(t, l, "n", 4)
+	waiting := background(ctx(t), l)
+	queued(t, l, 4)
 	lasts(100 * time.Millisecond)
 	require.NoError(t, first.Unlock(ctx(t)))
 	require.NoError(t, (<-waiting).err)
-	queued(t, l, "n", 0)
+	queued(t, l, 0)
 }
 
 // placeRefreshed waits for several lives of a place.
 func placeRefreshed(t *testing.T, w *world) {
 	l := w.with(t, lock.Config{Waiter: 200 * time.Millisecond})
 	first := must(t, l, "n")
-	one := background(ctx(t), l, "n")
-	queued(t, l, "n", 1)
-	two := background(ctx(t), w.locker(t), "n")
-	queued(t, l, "n", 2)
+	one := background(ctx(t), l)
+	queued(t, l, 1)
+	two := background(ctx(t), w.locker(t))
+	queued(t, l, 2)
 	lasts(time.Second)
 	require.NoError(t, first.Unlock(ctx(t)))
 	got := <-one
@@ -99,7 +99,7 @@ func cancelLeavesQueue(t *testing.T, w *world) {
 		_, err := w.locker(t).TryLock(ctx(t), "n", lock.WithWait(10*time.Millisecond))
 		require.ErrorIs(t, err, lock.ErrNotAcquired)
 	}
-	queued(t, l, "n", 0)
+	queued(t, l, 0)
 }
 
 // nobodyToTell grants to a waiter that is not told: it finds out by asking.
@@ -108,8 +108,8 @@ func nobodyToTell(t *testing.T, w *world) {
 	mute, err := lock.New(&deaf{w.store}, lock.Config{})
 	require.NoError(t, err)
 	first := must(t, l, "n")
-	waiting := background(ctx(t), mute, "n")
-	queued(t, l, "n", 1)
+	waiting := background(ctx(t), mute)
+	queued(t, l, 1)
 	require.NoError(t, first.Unlock(ctx(t)))
 	require.NoError(t, (<-waiting).err)
 	require.NoError(t, mute.Close(ctx(t)))
@@ -141,8 +141,8 @@ func deadGrantee(t *testing.T, w *world) {
 	l := w.locker(t)
 	first := must(t, l, "n")
 	w.ghost(t, "dead.1", time.Minute)
-	waiting := background(ctx(t), l, "n")
-	queued(t, l, "n", 2)
+	waiting := background(ctx(t), l)
+	queued(t, l, 2)
 	require.NoError(t, first.Unlock(ctx(t)))
 	require.NoError(t, (<-waiting).err, "after the two seconds that a grant may stay unclaimed")
 }
@@ -185,5 +185,5 @@ func barging(t *testing.T, w *world) {
 	}
 	work.Wait()
 	witness.Require(t, lockers*2*rounds)
-	queued(t, w.locker(t), "n", 0)
+	queued(t, w.locker(t), 0)
 }

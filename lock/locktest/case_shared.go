@@ -65,7 +65,8 @@ func allReadersEnter(t *testing.T, w *world) {
 	for i := range n {
 		work.Go(func() {
 			lease, err := lockers[i%2].ReadWrite("n").RLock(c)
-			if !assert.NoError(t, err) {
+			if err != nil {
+				t.Error(err)
 				return
 			}
 			inside.Done()
@@ -160,12 +161,12 @@ func writerNotStarved(t *testing.T, w *world) {
 	writer := make(chan locked, 1)
 	c := ctx(t)
 	go func() {
-		lease, err := rw.Lock(c)
-		writer <- locked{lease, err}
+		lease, failed := rw.Lock(c)
+		writer <- locked{lease, failed}
 	}()
 	until(t, "the writer waits", func() bool {
-		info, err := rw.Inspect(c)
-		require.NoError(t, err)
+		info, failed := rw.Inspect(c)
+		require.NoError(t, failed)
 		return info.Waiters == 1
 	})
 	_, err = rw.TryRLock(ctx(t))
@@ -189,8 +190,8 @@ func cancelledWriter(t *testing.T, w *world) {
 		})
 	}
 	go func() {
-		_, err := rw.Lock(c)
-		writer <- err
+		_, failed := rw.Lock(c)
+		writer <- failed
 	}()
 	waiters(1)
 	all := ctx(t)
@@ -226,7 +227,8 @@ func readersWriters(t *testing.T, w *world) {
 					take, count = rw.Lock, &writers
 				}
 				lease, err := take(c)
-				if !assert.NoError(t, err) {
+				if err != nil {
+					t.Error(err)
 					return
 				}
 				enter(count, 1)
@@ -289,12 +291,12 @@ func manyNotOvertaken(t *testing.T, w *world) {
 	many := make(chan error, 1)
 	c := ctx(t)
 	go func() {
-		_, err := s.Acquire(c, 3)
-		many <- err
+		_, failed := s.Acquire(c, 3)
+		many <- failed
 	}()
 	until(t, "it waits", func() bool {
-		info, err := s.Inspect(c)
-		require.NoError(t, err)
+		info, failed := s.Inspect(c)
+		require.NoError(t, failed)
 		return info.Waiters == 1
 	})
 	_, err = s.TryAcquire(ctx(t), 1)
@@ -326,7 +328,8 @@ func permitsUnderLoad(t *testing.T, w *world) {
 			for i := range 30 {
 				n := 1 + i%2
 				lease, err := s.Acquire(c, n)
-				if !assert.NoError(t, err) {
+				if err != nil {
+					t.Error(err)
 					return
 				}
 				mu.Lock()

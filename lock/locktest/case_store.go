@@ -55,8 +55,8 @@ func storeCases() map[string]func(*testing.T, *world) {
 			_, err = w.store.Acquire(ctx(t), a)
 			require.NoError(t, err)
 			until(t, "the lease ends", func() bool {
-				info, err := w.store.Inspect(ctx(t), lock.Mutex, "n")
-				require.NoError(t, err)
+				info, failed := w.store.Inspect(ctx(t), lock.Mutex, "n")
+				require.NoError(t, failed)
 				return len(info.Holders) == 0
 			})
 			ok, err = w.store.Renew(ctx(t), a)
@@ -68,8 +68,8 @@ func storeCases() map[string]func(*testing.T, *world) {
 			_, err := w.store.Acquire(ctx(t), a)
 			require.NoError(t, err)
 			for range 50 {
-				ok, err := w.store.Renew(ctx(t), a)
-				require.NoError(t, err)
+				ok, failed := w.store.Renew(ctx(t), a)
+				require.NoError(t, failed)
 				require.True(t, ok)
 			}
 			info, err := w.store.Inspect(ctx(t), lock.Mutex, "n")

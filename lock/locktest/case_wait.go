@@ -28,10 +28,10 @@ type locked struct {
 }
 
 // background locks in a goroutine.
-func background(c context.Context, l *lock.Locker, name string, opts ...lock.Option) <-chan locked {
+func background(c context.Context, l *lock.Locker, opts ...lock.Option) <-chan locked {
 	out := make(chan locked, 1)
 	go func() {
-		lease, err := l.Lock(c, name, opts...)
+		lease, err := l.Lock(c, "n", opts...)
 		out <- locked{lease, err}
 	}()
 	return out
@@ -40,7 +40,7 @@ func background(c context.Context, l *lock.Locker, name string, opts ...lock.Opt
 func waitsForRelease(t *testing.T, w *world) {
 	a, b := w.locker(t), w.locker(t)
 	first := must(t, a, "n")
-	waiting := background(ctx(t), b, "n")
+	waiting := background(ctx(t), b)
 	pause()
 	require.NoError(t, first.Unlock(ctx(t)))
 	got := <-waiting
@@ -58,7 +58,7 @@ func waitsForEnd(t *testing.T, w *world) {
 func waitBeyondLease(t *testing.T, w *world) {
 	a, b := w.locker(t), w.locker(t)
 	first := must(t, a, "n", lock.WithLease(renewed))
-	waiting := background(ctx(t), b, "n", lock.WithLease(short), lock.WithWait(limit))
+	waiting := background(ctx(t), b, lock.WithLease(short), lock.WithWait(limit))
 	lasts(3 * short)
 	require.NoError(t, first.Unlock(ctx(t)))
 	got := <-waiting
@@ -70,7 +70,7 @@ func waitBeyondLease(t *testing.T, w *world) {
 func leaseBelowWait(t *testing.T, w *world) {
 	a, b := w.locker(t), w.locker(t)
 	first := must(t, a, "n")
-	waiting := background(ctx(t), b, "n", lock.WithLease(short), lock.WithWait(limit))
+	waiting := background(ctx(t), b, lock.WithLease(short), lock.WithWait(limit))
 	lasts(2 * short)
 	require.NoError(t, first.Unlock(ctx(t)))
 	got := <-waiting
@@ -81,7 +81,7 @@ func leaseBelowWait(t *testing.T, w *world) {
 func loserWaits(t *testing.T, w *world) {
 	a, b, c := w.locker(t), w.locker(t), w.locker(t)
 	first := must(t, a, "n")
-	one, two := background(ctx(t), b, "n"), background(ctx(t), c, "n")
+	one, two := background(ctx(t), b), background(ctx(t), c)
 	pause()
 	require.NoError(t, first.Unlock(ctx(t)))
 	var winner locked
@@ -108,7 +108,7 @@ func cancelLeaves(t *testing.T, w *world) {
 	for i := range 60 {
 		lease := must(t, a, "n")
 		c, cancel := context.WithCancel(t.Context())
-		waiting := background(c, b, "n")
+		waiting := background(c, b)
 		lasts(time.Duration(i%6) * 50 * time.Microsecond)
 		if i%2 == 0 {
 			cancel()
@@ -139,5 +139,5 @@ func waitIsOver(t *testing.T, w *world) {
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "the context has not ended")
 	_, err = b.Lock(ctx(t), "n", lock.WithWait(0))
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
-	queued(t, a, "n", 0)
+	queued(t, a, 0)
 }

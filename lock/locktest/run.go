@@ -148,11 +148,11 @@ func lasts(d time.Duration) {
 	<-time.NewTimer(d).C
 }
 
-// queued waits until n owners wait for a name.
-func queued(t *testing.T, l *lock.Locker, name string, n int) {
+// queued waits until n owners wait.
+func queued(t *testing.T, l *lock.Locker, n int) {
 	t.Helper()
 	until(t, "the queue is as long as it should be", func() bool {
-		info, err := l.Inspect(ctx(t), name)
+		info, err := l.Inspect(ctx(t), "n")
 		require.NoError(t, err)
 		return info.Waiters == n
 	})

@@ -175,7 +175,7 @@ func (s *Store) grant(e *entry, r *lock.Request, end, now time.Time) lock.Fence 
 // next returns a fence: the time in microseconds, or more where that has been
 // given.
 func (s *Store) next(now time.Time) lock.Fence {
-	s.fence = max(s.fence+1, lock.Fence(max(now.UnixMicro(), 0))) //nolint:gosec // not negative
+	s.fence = max(s.fence+1, lock.Fence(max(now.UnixMicro(), 0)))
 	return s.fence
 }
 

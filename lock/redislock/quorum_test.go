@@ -23,20 +23,20 @@ func five(t *testing.T) (servers []*testenv.RedisServer, clients []rueidis.Clien
 	return servers, clients
 }
 
-func quorum(t testing.TB, clients []rueidis.Client, o redislock.Options) *redislock.Quorum {
-	t.Helper()
+func quorum(tb testing.TB, clients []rueidis.Client, o redislock.Options) *redislock.Quorum {
+	tb.Helper()
 	q, err := redislock.NewQuorum(clients, o)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return q
 }
 
 func freshQuorum(clients []rueidis.Client, o redislock.Options) func(testing.TB) lock.Store {
 	next := prefixes()
-	return func(t testing.TB) lock.Store {
-		t.Helper()
+	return func(tb testing.TB) lock.Store {
+		tb.Helper()
 		o := o
 		o.Prefix = next()
-		return quorum(t, clients, o)
+		return quorum(tb, clients, o)
 	}
 }
 

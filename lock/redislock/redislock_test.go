@@ -1,6 +1,7 @@
 package redislock_test
 
 import (
+	"context"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -19,27 +20,27 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // client returns a client like the one an application has.
-func client(t testing.TB, o rueidis.ClientOption) rueidis.Client {
-	t.Helper()
+func client(tb testing.TB, o rueidis.ClientOption) rueidis.Client {
+	tb.Helper()
 	o.DisableCache, o.AlwaysPipelining = true, true
 	o.ConnWriteTimeout = 2 * time.Second
 	c, err := rueidis.NewClient(o)
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
+	require.NoError(tb, err)
+	tb.Cleanup(c.Close)
 	return c
 }
 
-func single(t testing.TB, addr string) rueidis.Client {
-	t.Helper()
-	return client(t, rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
+func single(tb testing.TB, addr string) rueidis.Client {
+	tb.Helper()
+	return client(tb, rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
 }
 
 // fresh returns stores that know nothing of each other, over one client.
 func fresh(c rueidis.Client) func(testing.TB) lock.Store {
 	next := prefixes()
-	return func(t testing.TB) lock.Store {
-		t.Helper()
-		return store(t, c, redislock.Options{Prefix: next()})
+	return func(tb testing.TB) lock.Store {
+		tb.Helper()
+		return store(tb, c, redislock.Options{Prefix: next()})
 	}
 }
 
@@ -49,17 +50,22 @@ func prefixes() func() string {
 	return func() string { return "t" + strconv.FormatInt(n.Add(1), 10) + ":" }
 }
 
-func store(t testing.TB, c rueidis.Client, o redislock.Options) *redislock.Store {
-	t.Helper()
+func store(tb testing.TB, c rueidis.Client, o redislock.Options) *redislock.Store {
+	tb.Helper()
 	s, err := redislock.New(c, o)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return s
 }
 
-func locker(t testing.TB, s lock.Store, c lock.Config) *lock.Locker {
-	t.Helper()
+func locker(tb testing.TB, s lock.Store, c lock.Config) *lock.Locker {
+	tb.Helper()
 	l, err := lock.New(s, c)
-	require.NoError(t, err)
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 10*time.Second)
+		defer cancel()
+		_ = l.Close(ctx) // its server may be gone
+	})
 	return l
 }
 

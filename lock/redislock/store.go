@@ -44,7 +44,8 @@ func (s *Store) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error
 	if r.Lease > s.o.Retention/2 {
 		return lock.Grant{}, fmt.Errorf("%w: a lease of %s with a retention of %s", lock.ErrInvalid, r.Lease, s.o.Retention)
 	}
-	k, script, args := s.key(r.Kind, r.Name), s.lua.acquire, []string(nil)
+	k, script := s.key(r.Kind, r.Name), s.lua.acquire
+	var args []string
 	lease, queue, barging := decimal(millis(r.Lease)), decimal(millis(r.Queue)), flag(r.Barging)
 	names := k.mutex()
 	if r.Kind == lock.Mutex {

@@ -1,0 +1,14 @@
+package redislock_test
+
+import (
+	"errors"
+
+	"github.com/doorbuster/doorbuster/lock"
+)
+
+// asTrouble finds an error of the store.
+func asTrouble(err error, out **lock.StoreError) bool {
+	trouble, ok := errors.AsType[*lock.StoreError](err)
+	*out = trouble
+	return ok
+}
