@@ -9,15 +9,12 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/doorbuster/doorbuster/internal/testenv"
 	"github.com/doorbuster/doorbuster/lock"
 	"github.com/doorbuster/doorbuster/lock/locktest"
 	"github.com/doorbuster/doorbuster/lock/redislock"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // client returns a client like the one an application has.
 func client(tb testing.TB, o rueidis.ClientOption) rueidis.Client {
