@@ -83,7 +83,7 @@ type Grant struct {
 	// Left is when the first lease in the way ends, if it is not renewed. Zero or
 	// less is unknown.
 	Left time.Duration
-	// First says that nobody waits in front of the owner.
+	// First says that the owner has the first place in the queue.
 	First bool
 	// Waiters is the length of the queue, with the owner.
 	Waiters int

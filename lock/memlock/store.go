@@ -52,6 +52,7 @@ func (s *Store) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error
 		if h == nil {
 			return lock.Grant{}, nil
 		}
+		e.leave(r.Owner)
 		h.owner, h.fence, h.end, h.metadata = r.Owner, s.next(now), now.Add(r.Lease), r.Metadata
 		return lock.Grant{Fence: h.fence}, nil
 	}
@@ -66,7 +67,7 @@ func (s *Store) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error
 	if r.Queue > 0 {
 		e.enqueue(r, now.Add(r.Queue))
 	}
-	out := lock.Grant{Waiters: len(e.queue), First: len(e.queue) > 0 && e.queue[0].owner == r.Owner}
+	out := lock.Grant{Waiters: len(e.queue), First: r.Queue > 0 && e.queue[0].owner == r.Owner}
 	if h := e.soonest(); h != nil {
 		out.Holder, out.Left = h.owner, h.end.Sub(now)
 	}

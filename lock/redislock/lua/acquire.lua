@@ -38,10 +38,10 @@ if left <= 0 and ARGV[6] == '' then
 		head = call('LINDEX', KEYS[2], 0)
 	end
 	mine = not head or head == owner or ARGV[5] == '1'
-	if mine and head and call('HDEL', KEYS[3], owner) == 1 then call('LREM', KEYS[2], 1, owner) end
 end
 
 if mine then
+	if h[5] and call('HDEL', KEYS[3], owner) == 1 then call('LREM', KEYS[2], 1, owner) end
 	local f = string.format('%.0f', math.max((h[2] or 0) + 1, us))
 	local e = string.format('%.0f', ms + lease)
 	if ARGV[7] == '' and not h[4] then
@@ -57,6 +57,7 @@ if mine then
 	return {1, f}
 end
 
+if ARGV[6] ~= '' then return {0, 0, '', 0, 0} end
 local first = 0
 if life > 0 then
 	local place = string.format('%.0f:%s:%s', ms + life, ARGV[2], ARGV[7])

@@ -27,8 +27,10 @@ if call('ZSCORE', KEYS[2], owner) then
 end
 
 if ARGV[10] ~= '' then
+	local has = call('HGET', KEYS[1], ARGV[10])
 	if not drop(ARGV[10]) then return {0, 0, '', 0, 0} end
-	return {1, grant(owner, count, lease, ARGV[13])}
+	leave(owner)
+	return {1, grant(owner, match(has, '^%d+') + 0, lease, ARGV[13])}
 end
 
 local who = head()
