@@ -2,6 +2,7 @@ package redislock_test
 
 import (
 	"errors"
+	"strconv"
 
 	"github.com/doorbuster/doorbuster/lock"
 )
@@ -12,3 +13,5 @@ func asTrouble(err error, out **lock.StoreError) bool {
 	*out = trouble
 	return ok
 }
+
+func decimal(f lock.Fence) string { return strconv.FormatUint(uint64(f), 10) }
