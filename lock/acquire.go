@@ -59,6 +59,7 @@ type attempt struct {
 	trouble error     // of the last call
 	since   time.Time // when the trouble began
 	tries   int       // in trouble
+	asked   int       // with an answer
 	unsure  bool      // a call has ended without an answer
 }
 
@@ -94,11 +95,25 @@ func (a *attempt) once(ctx context.Context) (taken, error) {
 func (a *attempt) wait(ctx context.Context, topic string) (taken, error) {
 	bound := a.bound()
 	defer bound.Stop()
+	if topic == "" {
+		one := a.l.turns.join(a.r.Name)
+		defer a.l.turns.leave(a.r.Name, one)
+		select {
+		case one.busy <- struct{}{}:
+			defer func() { <-one.busy }()
+		case <-bound.C:
+			return taken{}, a.refused()
+		case <-ctx.Done():
+			return taken{}, notAcquired(ended(ctx))
+		case <-a.l.closed:
+			return taken{}, notAcquired(ErrClosed)
+		}
+	}
 	joined := false
 	for {
 		got, err := a.ask(ctx)
 		if err != nil && a.hopeless(ctx, err) {
-			return taken{}, notAcquired(err)
+			return taken{}, notAcquired(errors.Join(err, a.refused()))
 		}
 		if got.fence != 0 {
 			return got, nil
@@ -108,28 +123,35 @@ func (a *attempt) wait(ctx context.Context, topic string) (taken, error) {
 			a.l.topics.join(ctx, topic)
 			defer a.l.topics.leave(topic)
 		}
-		pause := time.NewTimer(a.pause())
-		select {
-		case s := <-a.signals:
-			got = taken(s)
-		case <-pause.C:
-		case <-bound.C:
-			err = a.refused()
-		case <-ctx.Done():
-			err = notAcquired(errors.Join(a.refused(), ended(ctx)))
-		case <-a.l.closed:
-			err = notAcquired(ErrClosed)
+		if got, err = a.rest(ctx, bound); err != nil || got.fence != 0 {
+			return got, err
 		}
-		pause.Stop()
-		if got.fence != 0 && a.usable(got) {
-			if ctx.Err() != nil {
-				return taken{}, notAcquired(ended(ctx))
-			}
-			return got, nil
+	}
+}
+
+// rest waits for a grant, or for a reason to ask again, which is neither a grant
+// nor an error.
+func (a *attempt) rest(ctx context.Context, bound *time.Timer) (taken, error) {
+	pause := time.NewTimer(a.pause())
+	defer pause.Stop()
+	select {
+	case s := <-a.signals:
+		got := taken(s)
+		switch {
+		case got.fence == 0 || !a.usable(got):
+			return taken{}, nil
+		case ctx.Err() != nil:
+			return taken{}, notAcquired(ended(ctx))
 		}
-		if errors.Is(err, ErrNotAcquired) {
-			return taken{}, err
-		}
+		return got, nil
+	case <-pause.C:
+		return taken{}, nil
+	case <-bound.C:
+		return taken{}, a.refused()
+	case <-ctx.Done():
+		return taken{}, notAcquired(errors.Join(a.refused(), ended(ctx)))
+	case <-a.l.closed:
+		return taken{}, notAcquired(ErrClosed)
 	}
 }
 
@@ -151,6 +173,7 @@ func (a *attempt) ask(ctx context.Context) (taken, error) {
 		return taken{}, ErrUpgrade
 	}
 	a.last, a.trouble, a.tries = grant, nil, 0
+	a.asked++
 	got := taken{fence: grant.Fence, sent: sent}
 	if got.fence != 0 && !a.usable(got) {
 		a.trouble = fmt.Errorf("%w: the answer came after the lease", ErrLost)
@@ -182,7 +205,7 @@ func (a *attempt) pause() time.Duration {
 	case a.trouble != nil:
 		return jitter(min(poll, 10*time.Millisecond<<min(a.tries, 10)))
 	case a.last.Retry > 0:
-		return jitter(a.last.Retry)
+		return jitter(a.last.Retry << min(a.asked, 4))
 	case a.last.First && a.last.Left > 0:
 		return min(poll, a.last.Left+time.Millisecond)
 	}

@@ -54,6 +54,9 @@ type NotAcquiredError struct {
 }
 
 func (e *NotAcquiredError) Error() string {
+	if e.Holder == "" {
+		return fmt.Sprintf("lock: %q not acquired in %s", e.Name, e.Waited.Round(time.Millisecond))
+	}
 	return fmt.Sprintf("lock: %q not acquired in %s: held by %q for another %s, %d waiting",
 		e.Name, e.Waited.Round(time.Millisecond), e.Holder, e.Left.Round(time.Millisecond), e.Waiters)
 }

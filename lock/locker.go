@@ -19,6 +19,7 @@ type Locker struct {
 	drawn   atomic.Uint64
 	waiters waiters
 	topics  topics
+	turns   turns
 	closed  chan struct{}
 	work    sync.WaitGroup // of everything that runs for this Locker
 
@@ -35,6 +36,7 @@ func New(store Store, config Config) (*Locker, error) {
 	}
 	l := &Locker{store: store, config: config, id: rand.Text(), closed: make(chan struct{}), holds: map[*hold]struct{}{}}
 	l.waiters.init()
+	l.turns.init()
 	l.topics.init(l)
 	return l, nil
 }

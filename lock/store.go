@@ -87,8 +87,8 @@ type Grant struct {
 	First bool
 	// Waiters is the length of the queue, with the owner.
 	Waiters int
-	// Retry is when to ask again, for a store without a queue. Zero leaves it to
-	// the Locker.
+	// Retry is when to ask again, for a store without a queue; it grows with each
+	// refusal. Zero leaves it to the Locker.
 	Retry time.Duration
 }
 

@@ -31,7 +31,7 @@ func errorCases() map[string]func(*testing.T, *world) {
 		"N27_N32_BothErrorsVisible": func(t *testing.T, w *world) {
 			l := w.locker(t)
 			held := must(t, l, "n")
-			c, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			c, cancel := context.WithTimeout(t.Context(), short)
 			defer cancel()
 			_, err := l.Lock(c, "n")
 			require.ErrorIs(t, err, lock.ErrNotAcquired)

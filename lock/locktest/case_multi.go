@@ -75,7 +75,7 @@ func multiCases() map[string]func(*testing.T, *world) {
 		},
 		"LossOfOneEndsAll": func(t *testing.T, w *world) {
 			l := w.locker(t)
-			all, err := l.LockAll(ctx(t), []string{"a", "b", "c"}, lock.WithLease(short))
+			all, err := l.LockAll(ctx(t), []string{"a", "b", "c"}, lock.WithLease(renewed))
 			require.NoError(t, err)
 			info, err := l.Inspect(ctx(t), "a")
 			require.NoError(t, err)

@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -137,7 +138,8 @@ func unlockInRenewal(t *testing.T, w *world) {
 				if err = lease.Unlock(c); err != nil {
 					t.Error(err)
 				}
-				if err = <-renewed; err != nil {
+				err = <-renewed // a majority may be of two minds just then
+				if _, unknown := errors.AsType[*lock.StoreError](err); err != nil && !unknown {
 					assert.ErrorIs(t, err, lock.ErrNotHeld)
 				}
 			}

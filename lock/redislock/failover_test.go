@@ -108,7 +108,7 @@ func TestN24UnsyncedReplica(t *testing.T) {
 }
 
 // N15, N51: a grant that no replica confirms is none, and leaves nothing behind.
-func TestN15ReplicaDoesNotConfirm(t *testing.T) {
+func TestN15N51ReplicaDoesNotConfirm(t *testing.T) {
 	t.Parallel()
 	primary := testenv.Redis(t, "appendonly no")
 	replica := testenv.Redis(t, testenv.ReplicaOf(primary), "appendonly no")

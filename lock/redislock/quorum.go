@@ -140,8 +140,8 @@ func (q *Quorum) failure(op string, t *tally) error {
 	return &lock.StoreError{Op: op, Permanent: every, Err: err}
 }
 
-// retry is how soon to ask again, on average.
-const retry = 15 * time.Millisecond
+// retry is how soon to ask again, at first.
+const retry = 5 * time.Millisecond
 
 // Acquire implements lock.Store.
 func (q *Quorum) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error) {
