@@ -39,12 +39,12 @@ func Example_cacheRebuild() {
 	builds := 0
 	get := func(key string) (string, error) {
 		if v, ok := cache.Load(key); ok {
-			return v.(string), nil
+			return fmt.Sprint(v), nil
 		}
 		var out string
 		err := locker.Do(ctx, "build:"+key, func(context.Context, *lock.Lease) error {
 			if v, ok := cache.Load(key); ok { // somebody was faster
-				out = v.(string)
+				out = fmt.Sprint(v)
 				return nil
 			}
 			builds++

@@ -76,7 +76,7 @@ func (h *hold) reenter(ctx context.Context, outer *Lease, count int64) (*Lease, 
 	if count > h.r.Count {
 		return nil, notAcquired(ErrUpgrade)
 	}
-	lease := newLease(context.WithoutCancel(ctx), h, count) //nolint:contextcheck // it outlives the outer lease
+	lease := newLease(context.WithoutCancel(ctx), h, count)
 	lease.outer = outer.outer
 	pass := func(from context.Context) func() bool {
 		return context.AfterFunc(from, func() {
@@ -85,8 +85,8 @@ func (h *hold) reenter(ctx context.Context, outer *Lease, count int64) (*Lease, 
 			}
 		})
 	}
-	stop, stopOuter := pass(ctx), pass(outer.outer) //nolint:contextcheck // the end of either is passed on
-	context.AfterFunc(lease.ctx, func() { stop(); stopOuter() })
+	stop, stopOuter := pass(ctx), pass(outer.outer)              //nolint:contextcheck // the end of either is passed on
+	context.AfterFunc(lease.ctx, func() { stop(); stopOuter() }) //nolint:contextcheck // the lease's own
 	h.leases = append(h.leases, lease)
 	return lease, nil
 }
@@ -209,7 +209,7 @@ func (s *Lease) run(ctx context.Context, fn func(context.Context, *Lease) error)
 			err = errors.Join(err, unlocked)
 		}
 	}()
-	return fn(s.ctx, s)
+	return fn(s.ctx, s) //nolint:contextcheck // the lease's context ends with the caller's
 }
 
 // Handle is a lock on its way to another process, as text by encoding/json.

@@ -37,7 +37,7 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 		if len(held.all) > 0 {
 			inner = held.Context()
 		}
-		lease, err := l.take(inner, mutex(name), left, append(slices.Clone(opts), waitOf(left)))
+		lease, err := l.take(inner, mutex(name), left, append(slices.Clone(opts), waitOf(left))) //nolint:contextcheck // it ends with the caller's
 		if err != nil {
 			_ = held.Unlock(context.WithoutCancel(ctx)) // what fails ends with its lease
 			return nil, err

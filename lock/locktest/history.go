@@ -21,17 +21,18 @@ type History struct {
 	start time.Time
 	mu    sync.Mutex
 	ops   []porcupine.Operation
+	since map[lock.Owner]int64 // when a lease was returned
 }
 
 // NewHistory returns an empty history that begins now.
-func NewHistory() *History { return &History{start: time.Now()} }
+func NewHistory() *History { return &History{start: time.Now(), since: map[lock.Owner]int64{}} }
 
 type opKind int
 
 const (
 	opLock   opKind = iota
 	opUnlock        // given back in time
-	opLost          // held until some moment between call and return
+	opLost          // over at some moment before that
 )
 
 type step struct {
@@ -40,44 +41,44 @@ type step struct {
 	fence lock.Fence
 }
 
-func (h *History) since() int64 { return time.Since(h.start).Nanoseconds() }
+func (h *History) now() int64 { return time.Since(h.start).Nanoseconds() }
 
 func (h *History) add(s step, call, end int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	switch s.kind {
+	case opLock:
+		h.since[s.owner] = end
+	case opLost: // at any moment since it was held: nobody saw when
+		call = h.since[s.owner]
+	case opUnlock:
+	}
 	h.ops = append(h.ops, porcupine.Operation{ClientId: len(h.ops), Input: s, Call: call, Output: nil, Return: end})
 }
 
 // Lock locks a name and records it. A failure is not recorded: it leaves nothing
 // behind.
 func (h *History) Lock(ctx context.Context, l *lock.Locker, name string, opts ...lock.Option) (*lock.Lease, error) {
-	call := h.since()
+	call := h.now()
 	lease, err := l.Lock(ctx, name, opts...)
 	if err == nil {
-		h.add(step{opLock, lease.Owner(), lease.Fence()}, call, h.since())
+		h.add(step{opLock, lease.Owner(), lease.Fence()}, call, h.now())
 	}
 	return lease, err
 }
 
-// Unlock gives a lease back and records it. The holder relies on the lock until
-// the call, or until the context of the lease has ended before.
+// Unlock gives a lease back and records it: the holder relied on the lock until
+// the call. If the lease was lost before, it relied on it until then.
 func (h *History) Unlock(ctx context.Context, lease *lock.Lease) error {
-	call := h.since()
+	call := h.now()
 	early := lease.Err()
 	err := lease.Unlock(ctx)
 	kind := opUnlock
 	if early != nil || err != nil {
 		kind = opLost
 	}
-	h.add(step{kind, lease.Owner(), lease.Fence()}, call, h.since())
+	h.add(step{kind, lease.Owner(), lease.Fence()}, call, h.now())
 	return err
-}
-
-// Lost records that a lease is over, and that its holder stopped relying on it
-// when its context ended.
-func (h *History) Lost(lease *lock.Lease) {
-	now := h.since()
-	h.add(step{opLost, lease.Owner(), lease.Fence()}, now, now)
 }
 
 // held is the state of a correct lock.

@@ -51,7 +51,7 @@ func hold(addr string) error {
 	if err != nil {
 		return err
 	}
-	lease, err := l.Lock(context.Background(), "n", lock.WithLease(time.Second)) //nolint:usetesting // a child has no test
+	lease, err := l.Lock(context.Background(), "n", lock.WithLease(time.Second))
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func hold(addr string) error {
 		return err
 	}
 	_, _ = fmt.Fprintln(os.Stdout, lease.Err())
-	_, _ = fmt.Fprintln(os.Stdout, lease.Unlock(context.Background())) //nolint:usetesting // a child has no test
-	return l.Close(context.Background())                               //nolint:usetesting // a child has no test
+	_, _ = fmt.Fprintln(os.Stdout, lease.Unlock(context.Background()))
+	return l.Close(context.Background())
 }
 
 // holder is another process that holds the lock.

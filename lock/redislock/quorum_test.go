@@ -80,7 +80,7 @@ func TestN14MinorityIsNoLock(t *testing.T) {
 	t.Parallel()
 	_, clients := five(t)
 	q := locker(t, quorum(t, clients, redislock.Options{}), lock.Config{})
-	var leases []*lock.Lease
+	leases := make([]*lock.Lease, 0, 3)
 	for _, c := range clients[:3] {
 		lease, err := locker(t, store(t, c, redislock.Options{}), lock.Config{}).Lock(t.Context(), "n")
 		require.NoError(t, err)
