@@ -27,7 +27,7 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 	start := time.Now()
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	held := &Leases{}
-	for _, name := range sorted {
+	for _, name := range sorted { //nolint:contextcheck // each lease ends with the caller's context
 		left := c.wait
 		if c.wait > 0 {
 			left = max(c.wait-time.Since(start), 0)
@@ -37,7 +37,7 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 		if len(held.all) > 0 {
 			inner = held.Context()
 		}
-		lease, err := l.take(inner, mutex(name), left, append(slices.Clone(opts), waitOf(left))) //nolint:contextcheck // it ends with the caller's
+		lease, err := l.take(inner, mutex(name), left, append(slices.Clone(opts), waitOf(left)))
 		if err != nil {
 			_ = held.Unlock(context.WithoutCancel(ctx)) // what fails ends with its lease
 			return nil, err

@@ -28,7 +28,7 @@ func TestSoak(t *testing.T) {
 	defer cancel()
 	history := locktest.NewHistory()
 	var witness soakWitness
-	var proxies []*testenv.Proxy
+	proxies := make([]*testenv.Proxy, 0, 4)
 	var work sync.WaitGroup
 	for range 4 {
 		p := testenv.NewProxy(t, s.Addr)
