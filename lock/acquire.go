@@ -93,15 +93,19 @@ func (a *attempt) once(ctx context.Context) (taken, error) {
 }
 
 func (a *attempt) wait(ctx context.Context, topic string) (taken, error) {
-	bound := a.bound()
-	defer bound.Stop()
+	var bound <-chan time.Time // fires when the caller has waited for as long as it wanted
+	if a.c.wait > 0 {
+		timer := time.NewTimer(a.c.wait - time.Since(a.start))
+		defer timer.Stop()
+		bound = timer.C
+	}
 	if topic == "" {
 		one := a.l.turns.join(a.r.Name)
 		defer a.l.turns.leave(a.r.Name, one)
 		select {
 		case one.busy <- struct{}{}:
 			defer func() { <-one.busy }()
-		case <-bound.C:
+		case <-bound:
 			return taken{}, a.refused()
 		case <-ctx.Done():
 			return taken{}, notAcquired(ended(ctx))
@@ -131,7 +135,7 @@ func (a *attempt) wait(ctx context.Context, topic string) (taken, error) {
 
 // rest waits for a grant, or for a reason to ask again, which is neither a grant
 // nor an error.
-func (a *attempt) rest(ctx context.Context, bound *time.Timer) (taken, error) {
+func (a *attempt) rest(ctx context.Context, bound <-chan time.Time) (taken, error) {
 	pause := time.NewTimer(a.pause())
 	defer pause.Stop()
 	select {
@@ -146,7 +150,7 @@ func (a *attempt) rest(ctx context.Context, bound *time.Timer) (taken, error) {
 		return got, nil
 	case <-pause.C:
 		return taken{}, nil
-	case <-bound.C:
+	case <-bound:
 		return taken{}, a.refused()
 	case <-ctx.Done():
 		return taken{}, notAcquired(errors.Join(a.refused(), ended(ctx)))
@@ -214,16 +218,6 @@ func (a *attempt) pause() time.Duration {
 
 // jitter returns a time from half of d to one and a half.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d+1) } //nolint:gosec // no secret
-
-// bound fires when the caller has waited for as long as it wanted.
-func (a *attempt) bound() *time.Timer {
-	if a.c.wait < 0 {
-		t := time.NewTimer(time.Hour)
-		t.Stop()
-		return t
-	}
-	return time.NewTimer(a.c.wait - time.Since(a.start))
-}
 
 func (a *attempt) refused() error {
 	return &NotAcquiredError{

@@ -24,7 +24,7 @@ type hold struct {
 	l     *Locker
 	c     call
 	began time.Time
-	turn  chan struct{} // lets one call that changes the lease go at a time
+	turn  sync.Mutex // of the calls that change the lease; each is bounded
 
 	mu       sync.Mutex
 	r        Request // what the store is asked with; Lease, Count and Fence change
@@ -42,7 +42,7 @@ type hold struct {
 // hold begins the life of something that was acquired.
 func (l *Locker) hold(ctx context.Context, r Request, c call, got taken) *Lease {
 	r.Fence, r.Queue = got.fence, 0
-	h := &hold{l: l, c: c, r: r, began: got.sent, turn: make(chan struct{}, 1)}
+	h := &hold{l: l, c: c, r: r, began: got.sent}
 	h.until = validUntil(got.sent, r.Lease)
 	h.base, h.due = got.sent, got.sent.Add(r.Lease/3)
 	lease := newLease(ctx, h, r.Count)
@@ -132,10 +132,9 @@ func (h *hold) watch() {
 // is given. It reports whether the lease is still held; with an error that is
 // unknown.
 func (h *hold) renew(ctx context.Context, length time.Duration) (bool, error) {
-	select {
-	case h.turn <- struct{}{}:
-		defer func() { <-h.turn }()
-	case <-ctx.Done():
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	if ctx.Err() != nil {
 		return false, ended(ctx)
 	}
 	h.mu.Lock()
@@ -227,8 +226,8 @@ func (h *hold) drop(lease *Lease) (last bool, need int64, err error) {
 // shrink gives back the part of a hold that nobody needs any more: a writer
 // becomes a reader.
 func (h *hold) shrink(ctx context.Context, need int64) error {
-	h.turn <- struct{}{}
-	defer func() { <-h.turn }()
+	h.turn.Lock()
+	defer h.turn.Unlock()
 	h.mu.Lock()
 	r := h.r
 	err := h.gone()

@@ -168,7 +168,8 @@ func (l *Locker) forget(h *hold) {
 }
 
 func (l *Locker) owner() Owner {
-	return Owner(l.id + "." + strconv.FormatUint(l.drawn.Add(1), 36))
+	id := append(make([]byte, 0, 40), l.id...)
+	return Owner(strconv.AppendUint(append(id, '.'), l.drawn.Add(1), 36))
 }
 
 // Locker returns the id of the Locker that drew an owner: what stands before the

@@ -8,20 +8,28 @@ import (
 
 // keys are what a name needs. They lie in one slot.
 type keys struct {
-	kind string // what they begin with
+	of   *beginnings
 	name string // with the tag
+}
+
+// beginnings are how the keys of a kind begin.
+type beginnings struct{ base, queue, waiters, holders, channel string }
+
+func newBeginnings(prefix, letter string) beginnings {
+	b := prefix + letter
+	return beginnings{base: b + ":", queue: b + "q:", waiters: b + "w:", holders: b + "h:", channel: b + "c:"}
 }
 
 // key returns those of a name. A name with a hash tag keeps it; any other one is
 // the tag. The two cannot meet: one goes on with '=', the other with '{'.
 func (s *Store) key(kind lock.Kind, name string) keys {
-	out := keys{kind: s.o.Prefix + "m"}
+	out := keys{of: &s.mutexes}
 	switch kind {
 	case lock.Mutex:
 	case lock.ReadWrite:
-		out.kind = s.o.Prefix + "s"
+		out.of = &s.shared
 	case lock.Permits:
-		out.kind = s.o.Prefix + "p"
+		out.of = &s.permits
 	}
 	if strings.Contains(name, "{") {
 		out.name = "=" + name
@@ -31,17 +39,16 @@ func (s *Store) key(kind lock.Kind, name string) keys {
 	return out
 }
 
-func (k keys) base() string    { return k.kind + ":" + k.name }
-func (k keys) queue() string   { return k.kind + "q:" + k.name }
-func (k keys) waiters() string { return k.kind + "w:" + k.name }
-func (k keys) holders() string { return k.kind + "h:" + k.name }
-func (k keys) channel() string { return k.kind + "c:" + k.name }
+func (k keys) base() string    { return k.of.base + k.name }
+func (k keys) channel() string { return k.of.channel + k.name }
 
-// mutex and shared are the KEYS of the scripts.
-func (k keys) mutex() []string { return []string{k.base(), k.queue(), k.waiters()} }
+// mutex and share are the KEYS of the scripts.
+func (k keys) mutex() []string {
+	return append(make([]string, 0, 4), k.base(), k.of.queue+k.name, k.of.waiters+k.name)
+}
 
-func (k keys) shared() []string {
-	return []string{k.base(), k.holders(), k.queue(), k.waiters(), k.channel()}
+func (k keys) share() []string {
+	return []string{k.base(), k.of.holders + k.name, k.of.queue + k.name, k.of.waiters + k.name, k.channel()}
 }
 
 // Key returns the hash that a mutex's owner (field o) and lease end (field e, in

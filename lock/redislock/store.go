@@ -22,6 +22,9 @@ type Store struct {
 	publish string // PUBLISH or SPUBLISH
 	life    string // Retention in ms
 	claim   string // Claim in ms
+	wakes   string // what the channels of Lockers begin with
+
+	mutexes, shared, permits beginnings
 }
 
 // New returns a store over a client, which stays the caller's to close, after the
@@ -35,6 +38,8 @@ func New(client rueidis.Client, o Options) (*Store, error) {
 	if client.Mode() == rueidis.ClientModeCluster {
 		s.sharded, s.publish = true, "SPUBLISH"
 	}
+	s.wakes = o.Prefix + "wake:"
+	s.mutexes, s.shared, s.permits = newBeginnings(o.Prefix, "m"), newBeginnings(o.Prefix, "s"), newBeginnings(o.Prefix, "p")
 	s.life, s.claim = decimal(millis(o.Retention)), decimal(millis(o.Claim))
 	return s, nil
 }
@@ -51,7 +56,7 @@ func (s *Store) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error
 	if r.Kind == lock.Mutex {
 		args = []string{string(r.Owner), lease, s.life, queue, barging, string(r.From), r.Metadata}
 	} else {
-		script, names = s.lua.shareAcquire, k.shared()
+		script, names = s.lua.shareAcquire, k.share()
 		args = append(s.shareArgs(r.Owner), lease, queue, barging, string(r.From), decimal(r.Count), decimal(r.Limit), r.Metadata)
 	}
 	msg, err := s.replicated(ctx, script, names, args)
@@ -69,7 +74,7 @@ func (s *Store) Renew(ctx context.Context, r *lock.Request) (bool, error) {
 	if r.Kind == lock.Mutex {
 		msg, err = s.replicated(ctx, s.lua.renew, []string{k.base()}, []string{string(r.Owner), lease, s.life, decimal(int64(r.Fence))}) //nolint:gosec // below 2^53
 	} else {
-		msg, err = s.replicated(ctx, s.lua.shareRenew, k.shared(), append(s.shareArgs(r.Owner), lease))
+		msg, err = s.replicated(ctx, s.lua.shareRenew, k.share(), append(s.shareArgs(r.Owner), lease))
 	}
 	if err != nil {
 		return false, err
@@ -88,11 +93,11 @@ func (s *Store) Release(ctx context.Context, r *lock.Request) (lock.Outcome, err
 	var err error
 	if r.Kind == lock.Mutex {
 		args := []string{
-			string(r.Owner), r.Owner.Locker() + ".", s.claim, s.life, flag(r.Barging), s.publish, s.channels(), decimal(int64(r.Fence)), //nolint:gosec // below 2^53
+			string(r.Owner), r.Owner.Locker() + ".", s.claim, s.life, flag(r.Barging), s.publish, s.wakes, decimal(int64(r.Fence)), //nolint:gosec // below 2^53
 		}
 		msg, err = s.run(ctx, s.lua.release, append(k.mutex(), k.channel()), args)
 	} else {
-		msg, err = s.run(ctx, s.lua.shareRelease, k.shared(), append(s.shareArgs(r.Owner), flag(r.Barging)))
+		msg, err = s.run(ctx, s.lua.shareRelease, k.share(), append(s.shareArgs(r.Owner), flag(r.Barging)))
 	}
 	if err != nil {
 		return lock.Outcome{}, err
@@ -102,7 +107,7 @@ func (s *Store) Release(ctx context.Context, r *lock.Request) (lock.Outcome, err
 
 // shareArgs are the first six that every share script has.
 func (s *Store) shareArgs(owner lock.Owner) []string {
-	return []string{string(owner), owner.Locker() + ".", s.claim, s.life, s.publish, s.channels()}
+	return []string{string(owner), owner.Locker() + ".", s.claim, s.life, s.publish, s.wakes}
 }
 
 // Inspect implements lock.Store.
@@ -113,7 +118,7 @@ func (s *Store) Inspect(ctx context.Context, kind lock.Kind, name string) (lock.
 	if kind == lock.Mutex {
 		msg, err = s.run(ctx, s.lua.inspect, k.mutex()[:2], nil)
 	} else {
-		msg, err = s.run(ctx, s.lua.shareInspect, k.shared(), s.shareArgs(""))
+		msg, err = s.run(ctx, s.lua.shareInspect, k.share(), s.shareArgs(""))
 	}
 	if err != nil {
 		return lock.Info{}, err
@@ -121,16 +126,13 @@ func (s *Store) Inspect(ctx context.Context, kind lock.Kind, name string) (lock.
 	return readInfo(&msg)
 }
 
-// channels is what the channels of Lockers begin with.
-func (s *Store) channels() string { return s.o.Prefix + "wake:" }
-
 // Topic implements lock.Store: one for each Locker, or in a Cluster one for each
 // name, which lies where the name lies.
 func (s *Store) Topic(r *lock.Request) string {
 	if s.sharded {
 		return s.key(r.Kind, r.Name).channel()
 	}
-	return s.channels() + r.Owner.Locker()
+	return s.wakes + r.Owner.Locker()
 }
 
 // errUnsubscribed is the end of a subscription by the server, as when a slot

@@ -23,7 +23,7 @@ local h = call('HMGET', KEYS[1], 'o', 'f', 'e', 'm', 'q', 'x')
 local left = h[1] and h[3] - ms or 0
 
 if left > 0 and h[1] == owner then
-	call('HSET', KEYS[1], 'e', string.format('%.0f', ms + lease))
+	call('HSET', KEYS[1], 'e', ms + lease)
 	return {1, h[2]}
 end
 
@@ -42,8 +42,8 @@ end
 
 if mine then
 	if h[5] and call('HDEL', KEYS[3], owner) == 1 then call('LREM', KEYS[2], 1, owner) end
-	local f = string.format('%.0f', math.max((h[2] or 0) + 1, us))
-	local e = string.format('%.0f', ms + lease)
+	local f = math.max((h[2] or 0) + 1, us)
+	local e = ms + lease
 	if ARGV[7] == '' and not h[4] then
 		call('HSET', KEYS[1], 'o', owner, 'f', f, 'e', e)
 	else
@@ -52,7 +52,7 @@ if mine then
 	-- The key outlives the lease by far; that need not be said each time.
 	if not h[6] or h[6] - ms < math.max(ARGV[3] / 2, 2 * lease) then
 		call('PEXPIRE', KEYS[1], ARGV[3])
-		call('HSET', KEYS[1], 'x', string.format('%.0f', ms + ARGV[3]))
+		call('HSET', KEYS[1], 'x', ms + ARGV[3])
 	end
 	return {1, f}
 end

@@ -66,10 +66,10 @@ end
 local here = string.sub(next, 1, #ARGV[2]) == ARGV[2]
 local lease = place[2] + 0
 if not here then lease = math.min(lease, ARGV[3] + 0) end
-local f = string.format('%.0f', math.max((h[2] or 0) + 1, us))
+local f = math.max((h[2] or 0) + 1, us)
 local life = math.max(ARGV[4], 2 * place[2])
-call('HSET', KEYS[1], 'o', next, 'f', f, 'e', string.format('%.0f', ms + lease), 'm', place[3],
-	'x', string.format('%.0f', ms + life))
+call('HSET', KEYS[1], 'o', next, 'f', f, 'e', ms + lease, 'm', place[3],
+	'x', ms + life)
 call('PEXPIRE', KEYS[1], life)
 if here then return {released, next, f} end
 tell(next)
