@@ -27,13 +27,13 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 	start := time.Now()
 	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
 	held := &Leases{}
-	for _, name := range sorted { //nolint:contextcheck // each lease ends with the caller's context
+	for _, name := range sorted {
 		left := c.wait
 		if c.wait > 0 {
 			left = max(c.wait-time.Since(start), 0)
 		}
 		// The context of one is that of the next, so the last one ends with any.
-		inner := ctx
+		inner := ctx //nolint:contextcheck // each lease ends with the caller's context
 		if len(held.all) > 0 {
 			inner = held.Context()
 		}

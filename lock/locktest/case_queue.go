@@ -72,6 +72,9 @@ func deadWaiter(t *testing.T, w *world) {
 	queued(t, l, 4)
 	lasts(100 * time.Millisecond)
 	require.NoError(t, first.Unlock(ctx(t)))
+	info, err := l.Inspect(ctx(t), "n")
+	require.NoError(t, err)
+	require.NotEqual(t, "dead", info.Holders[0].Owner.Locker(), "the release has passed over them")
 	require.NoError(t, (<-waiting).err)
 	queued(t, l, 0)
 }
