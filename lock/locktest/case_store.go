@@ -60,8 +60,10 @@ func storeCases() map[string]func(*testing.T, *world) {
 				return len(info.Holders) == 0
 			})
 			ok, err = w.store.Renew(ctx(t), a)
-			require.NoError(t, err)
 			require.False(t, ok)
+			if w.exact { // the servers of a quorum see the end one after the other
+				require.NoError(t, err)
+			}
 		},
 		"N46_RenewNeverAdds": func(t *testing.T, w *world) {
 			a := request("a.1", time.Second)
