@@ -20,6 +20,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/obs"
 	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/limit/httplimit"
 )
 
 // Deps is what the API works with. Everything is required but Paths and Queued.
@@ -177,7 +178,7 @@ type API struct {
 	opts     Options
 
 	cors      *cors
-	proxies   proxies
+	proxies   httplimit.Proxies
 	gates     gates
 	pages     pages
 	streams   *streams
