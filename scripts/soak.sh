@@ -16,6 +16,7 @@ while [ "$SECONDS" -lt "$end" ]; do
 	go test ./internal/ledger/sqliteledger -run 'Kill|DiesAtEveryStatement|TornLog' -count=1
 	go test ./internal/audit -run 'RandomLives' -count=1
 	go test ./internal/cases -run 'C02|C34|C66|C67|C68' -count=1
+	go test ./lock/redislock -run 'Soak|StoresAgree' -rapid.checks=300 -soak=60s -count=1
 	rounds=$((rounds + 1))
 done
 echo "soaked for $rounds rounds without a violation"

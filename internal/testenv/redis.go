@@ -36,6 +36,7 @@ type RedisServer struct {
 	tb       testing.TB
 	port     int
 	args     []string // further words of the command line
+	env      []string // further entries of the environment
 	settings []string
 	proc     *process
 	log      *tail
@@ -50,7 +51,12 @@ type RedisServer struct {
 // eviction. The server is killed when the test ends.
 func Redis(tb testing.TB, settings ...string) *RedisServer {
 	tb.Helper()
-	s := newRedis(tb, settings)
+	return startRedis(tb, newRedis(tb, settings), nil)
+}
+
+func startRedis(tb testing.TB, s *RedisServer, env []string) *RedisServer {
+	tb.Helper()
+	s.env = env
 	for range bindAttempts {
 		s.move(redisPort(tb))
 		s.Begin()
@@ -126,6 +132,7 @@ func (s *RedisServer) Begin() {
 	path := program(s.tb, "redis-server", installRedis)
 	cmd := exec.Command(path, append([]string{s.conf()}, s.args...)...) //nolint:gosec,noctx // found in PATH; stopped by pid
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, s.log, s.log
+	cmd.Env = append(os.Environ(), s.env...)
 	proc, err := spawn(cmd)
 	if err != nil {
 		s.tb.Fatalf("start redis-server: %v", err)

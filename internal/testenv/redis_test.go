@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -45,6 +46,29 @@ func TestPausedRedisAnswersAfterResume(t *testing.T) {
 	require.ErrorIs(t, s.Do(ctx, "INCR", "n").Error(), context.DeadlineExceeded)
 	s.Resume()
 	require.Equal(t, "PONG", s.Must("PING"))
+}
+
+// Wall and monotonic clock of a server are two: only the first one jumps.
+func TestRedisClockJumps(t *testing.T) {
+	t.Parallel()
+	s, clock := testenv.RedisWithClock(t, "appendonly no")
+	at := func() time.Time {
+		sec, micro, found := strings.Cut(s.Must("TIME"), "\n")
+		require.True(t, found)
+		a, err := strconv.ParseInt(sec, 10, 64)
+		require.NoError(t, err)
+		b, err := strconv.ParseInt(micro, 10, 64)
+		require.NoError(t, err)
+		return time.Unix(a, b*1000)
+	}
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, 0} {
+		clock.Set(ahead)
+		require.WithinDuration(t, time.Now().Add(ahead), at(), time.Minute)
+	}
+	s.Kill()
+	clock.Set(-time.Hour)
+	s.Start()
+	require.WithinDuration(t, time.Now().Add(-time.Hour), at(), time.Minute)
 }
 
 func TestReplicaFollows(t *testing.T) {

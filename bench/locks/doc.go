@@ -1,0 +1,4 @@
+// Package locks compares the locks of this project with those of others, on one
+// Redis and in one run. It is a module of its own, so that the libraries it
+// compares with are no dependency of the product.
+package locks

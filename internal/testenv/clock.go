@@ -1,0 +1,67 @@
+package testenv
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const installFaketime = "sudo apt-get install -y libfaketime"
+
+// Clock is the wall clock of one server, which a test may set like an operator
+// or a time service that jumps. Its monotonic clock goes on as before.
+type Clock struct {
+	tb   testing.TB
+	file string
+}
+
+// RedisWithClock does what Redis does, for a server whose wall clock the test can
+// set (libfaketime).
+func RedisWithClock(tb testing.TB, settings ...string) (*RedisServer, *Clock) {
+	tb.Helper()
+	clock := &Clock{tb: tb, file: filepath.Join(tb.TempDir(), "offset")}
+	clock.Set(0)
+	return startRedis(tb, newRedis(tb, settings), []string{
+		"LD_PRELOAD=" + faketime(tb),
+		"FAKETIME_TIMESTAMP_FILE=" + clock.file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1",
+	}), clock
+}
+
+// Set puts the clock ahead of the machine's, or behind it, from now on.
+func (c *Clock) Set(ahead time.Duration) {
+	c.tb.Helper()
+	sign := "+"
+	if ahead < 0 {
+		sign = "-"
+	}
+	text := sign + strconv.FormatFloat(ahead.Abs().Seconds(), 'f', 3, 64)
+	next := c.file + ".new"
+	err := os.WriteFile(next, []byte(text), 0o600)
+	if err == nil {
+		err = os.Rename(next, c.file) // the server reads it at each look at the clock
+	}
+	if err != nil {
+		c.tb.Fatalf("set the clock: %v", err)
+	}
+}
+
+// faketime returns the libraries to load first. Debian's redis-server allocates by
+// jemalloc, which looks at the clock when it starts, and libfaketime allocates
+// when it is first asked for the time: with the C library's own allocator in front
+// neither waits for the other.
+func faketime(tb testing.TB) string {
+	tb.Helper()
+	patterns := []string{"/lib/*/libc_malloc_debug.so.0", "/usr/lib/*/faketime/libfaketime.so.1"}
+	found := make([]string, 0, len(patterns))
+	for _, pattern := range patterns {
+		paths, _ := filepath.Glob(pattern) // the pattern is well formed
+		if len(paths) == 0 {
+			tb.Fatalf("no %s; install it with: %s", pattern, installFaketime)
+		}
+		found = append(found, paths[0])
+	}
+	return strings.Join(found, " ")
+}

@@ -1,0 +1,159 @@
+package locktest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/lock"
+)
+
+// Features is what an implementation offers.
+type Features struct {
+	// Queue says that waiters are served in their order.
+	Queue bool
+	// Exact says that a grant has one fence, whomever one asks. Where a majority
+	// decides, another majority may have seen a larger one.
+	Exact bool
+	// Shared says that there are read-write locks and semaphores.
+	Shared bool
+}
+
+// Run examines an implementation. Open returns an empty store, which other stores
+// that it has returned know nothing of; it may clean up when its test ends.
+func Run(t *testing.T, f Features, open func(testing.TB) lock.Store) {
+	t.Helper()
+	groups := []struct {
+		name  string
+		cases map[string]func(*testing.T, *world)
+		runs  bool
+	}{
+		{"Store", storeCases(), true},
+		{"Lease", leaseCases(), true},
+		{"Error", errorCases(), true},
+		{"Race", raceCases(), true},
+		{"Wait", waitCases(), true},
+		{"Multi", multiCases(), true},
+		{"Queue", queueCases(), f.Queue},
+		{"Shared", sharedCases(), f.Shared},
+	}
+	for _, g := range groups {
+		if !g.runs {
+			continue
+		}
+		for name, run := range g.cases {
+			t.Run(g.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				run(t, &world{store: open(t), exact: f.Exact})
+			})
+		}
+	}
+}
+
+// world is what a case has for itself.
+type world struct {
+	store lock.Store
+	exact bool
+}
+
+// same asserts that two looks at one grant agree.
+func (w *world) same(t *testing.T, want, got lock.Fence) {
+	t.Helper()
+	if w.exact {
+		require.Equal(t, want, got)
+	}
+	require.NotZero(t, got)
+}
+
+// short is a lease that a test can wait for, and that a slow machine can renew.
+const short = 400 * time.Millisecond
+
+// renewed is a lease that even a busy machine renews in time.
+const renewed = 2 * time.Second
+
+// limit ends what hangs.
+const limit = 20 * time.Second
+
+// locker returns a new Locker, as another process would have it.
+func (w *world) locker(t *testing.T) *lock.Locker {
+	t.Helper()
+	return w.with(t, lock.Config{})
+}
+
+func (w *world) with(t *testing.T, c lock.Config) *lock.Locker {
+	t.Helper()
+	l, err := lock.New(w.store, c)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
+		defer cancel()
+		require.NoError(t, l.Close(ctx))
+	})
+	return l
+}
+
+// ctx ends what hangs.
+func ctx(t *testing.T) context.Context {
+	t.Helper()
+	out, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return out
+}
+
+// must is Lock that succeeds.
+func must(t *testing.T, l *lock.Locker, name string, opts ...lock.Option) *lock.Lease {
+	t.Helper()
+	lease, err := l.Lock(ctx(t), name, opts...)
+	require.NoError(t, err)
+	return lease
+}
+
+// free asserts that nobody holds a name.
+func free(t *testing.T, l *lock.Locker, name string) {
+	t.Helper()
+	lease, err := l.TryLock(ctx(t), name)
+	require.NoError(t, err)
+	require.NoError(t, lease.Unlock(ctx(t)))
+}
+
+// taken asserts that somebody holds it.
+func taken(t *testing.T, l *lock.Locker, name string) {
+	t.Helper()
+	_, err := l.TryLock(ctx(t), name)
+	require.ErrorIs(t, err, lock.ErrNotAcquired)
+}
+
+// done waits for the end of a context and returns its cause.
+func done(t *testing.T, c context.Context) error { //nolint:revive // the test comes first
+	t.Helper()
+	select {
+	case <-c.Done():
+		return context.Cause(c)
+	case <-time.After(limit): //nolint:forbidigo // it ends what hangs
+		require.FailNow(t, "the context does not end")
+		return nil
+	}
+}
+
+// until waits for something that nothing signals.
+func until(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	require.Eventually(t, check, limit, time.Millisecond, what)
+}
+
+// lasts waits until a while has passed.
+func lasts(d time.Duration) {
+	<-time.NewTimer(d).C
+}
+
+// queued waits until n owners wait.
+func queued(t *testing.T, l *lock.Locker, n int) {
+	t.Helper()
+	until(t, "the queue is as long as it should be", func() bool {
+		info, err := l.Inspect(ctx(t), "n")
+		require.NoError(t, err)
+		return info.Waiters == n
+	})
+}

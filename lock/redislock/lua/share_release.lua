@@ -1,0 +1,19 @@
+-- share_release: gives back what an owner holds of a read-write lock or semaphore
+-- and hands it on, or lets a waiter leave the queue, which may be what others
+-- behind it wait for.
+--
+-- KEYS and ARGV[1…6] as in share
+-- ARGV[7] '1': leave it free and only wake the first in the queue
+--
+-- Returns {released 0|1, owner, fence, …}: what was handed to owners of the same
+-- Locker.
+
+expire()
+local out = {0}
+if drop(owner) then out[1] = 1 elseif not leave(owner) then return out end
+if ARGV[7] == '1' then
+	local who = head()
+	if who then tell(who) end
+	return out
+end
+return hand(out)
