@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,44 +19,59 @@ import (
 
 var soak = flag.Duration("soak", 3*time.Second, "how long the soak test lasts")
 
+// round is how long lockers fight for one name before its history is looked at;
+// the time that takes grows with the square of the history.
+const round = 3 * time.Second
+
 // TestSoak lets lockers fight for one name through proxies that lose, hold, delay
-// and cut, while the server forgets its scripts and stands still, and looks at the
-// history: no two held the lock at once, and no fence went back.
+// and cut, while the server forgets its scripts, stands still, also for longer than
+// a lease, and is killed, and looks at the history: no two held the lock at once,
+// and no fence went back. Every round has a name of its own.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	s := testenv.Redis(t, "appendonly no")
-	ctx, cancel := context.WithTimeout(t.Context(), *soak)
-	defer cancel()
-	history := locktest.NewHistory()
-	var witness soakWitness
+	s := testenv.Redis(t, "appendfsync always")
 	proxies := make([]*testenv.Proxy, 0, 4)
-	var work sync.WaitGroup
+	lockers := make([]*lock.Locker, 0, 4)
 	for range 4 {
 		p := testenv.NewProxy(t, s.Addr)
 		proxies = append(proxies, p)
-		l := locker(t, store(t, single(t, p.Addr), redislock.Options{}), lock.Config{CallTimeout: 200 * time.Millisecond})
-		for range 3 {
-			work.Go(func() { fight(ctx, l, history, &witness) })
-		}
+		// Whoever is cut off keeps the others waiting for a short time only.
+		lockers = append(lockers, locker(t, store(t, single(t, p.Addr), redislock.Options{Claim: 100 * time.Millisecond}),
+			lock.Config{CallTimeout: 200 * time.Millisecond, Waiter: 300 * time.Millisecond}))
 	}
-	work.Go(func() { harm(ctx, s, proxies) })
-	work.Wait()
-	require.Positive(t, witness.entries)
-	require.Zero(t, witness.backward)
-	history.Require(t)
-	t.Logf("%d sections, %d leases lost", witness.entries, witness.lost)
+	sections, lost, end := 0, 0, time.Now().Add(*soak)
+	for i := 0; i == 0 || time.Now().Before(end); i++ {
+		w := &soakWitness{name: "n" + strconv.Itoa(i), history: locktest.NewHistory()}
+		ctx, cancel := context.WithTimeout(t.Context(), round)
+		var work sync.WaitGroup
+		for _, l := range lockers {
+			for range 3 {
+				work.Go(func() { fight(ctx, l, w) })
+			}
+		}
+		harm(ctx, s, proxies)
+		work.Wait()
+		cancel()
+		require.Positive(t, w.entries)
+		require.Zero(t, w.backward)
+		w.history.Require(t)
+		sections, lost = sections+w.entries, lost+w.lost
+	}
+	t.Logf("%d sections, %d leases lost", sections, lost)
 }
 
 type soakWitness struct {
-	mu                      sync.Mutex
+	name                    string
+	history                 *locktest.History
 	register                locktest.Register
+	mu                      sync.Mutex
 	entries, lost, backward int
 }
 
 // fight locks, works for a moment, and unlocks.
-func fight(ctx context.Context, l *lock.Locker, history *locktest.History, w *soakWitness) {
+func fight(ctx context.Context, l *lock.Locker, w *soakWitness) {
 	for ctx.Err() == nil {
-		lease, err := history.Lock(ctx, l, "n", lock.WithLease(600*time.Millisecond))
+		lease, err := w.history.Lock(ctx, l, w.name, lock.WithLease(soakLease))
 		if err != nil {
 			continue
 		}
@@ -73,7 +89,7 @@ func fight(ctx context.Context, l *lock.Locker, history *locktest.History, w *so
 			}
 			w.mu.Unlock()
 		}
-		if history.Unlock(context.WithoutCancel(ctx), lease) != nil {
+		if w.history.Unlock(context.WithoutCancel(ctx), lease) != nil {
 			w.mu.Lock()
 			w.lost++
 			w.mu.Unlock()
@@ -81,30 +97,41 @@ func fight(ctx context.Context, l *lock.Locker, history *locktest.History, w *so
 	}
 }
 
-// harm does something bad every few milliseconds, and makes it good at the end.
+const soakLease = 600 * time.Millisecond
+
+// harm does something bad every few milliseconds until ctx ends, and makes it good
+// each time.
 func harm(ctx context.Context, s *testenv.RedisServer, proxies []*testenv.Proxy) {
 	for ctx.Err() == nil {
 		p := proxies[rand.IntN(len(proxies))]
 		long := time.Duration(rand.IntN(100)) * time.Millisecond
-		switch rand.IntN(8) {
-		case 0:
+		switch rand.IntN(40) {
+		case 0, 1, 2, 3:
 			p.Lose(testenv.Requests, 1+rand.IntN(3), "EVALSHA")
-		case 1:
+		case 4, 5, 6, 7:
 			p.Lose(testenv.Replies, 1+rand.IntN(3), "EVALSHA")
-		case 2:
+		case 8, 9, 10, 11:
 			p.Hold(testenv.Replies)
-		case 3:
+		case 12, 13, 14, 15:
 			p.Hold(testenv.Requests)
-		case 4:
+		case 16, 17, 18, 19:
 			p.Cut()
-		case 5:
+		case 20, 21, 22, 23:
 			p.Delay(testenv.Replies, long/4)
-		case 6:
+		case 24, 25, 26, 27:
 			_ = s.Do(ctx, "SCRIPT", "FLUSH").Error()
-		case 7:
+		case 28, 29, 30, 31:
 			s.Pause()
 			wait(ctx, long)
 			s.Resume()
+		case 32: // past every lease
+			s.Pause()
+			wait(ctx, soakLease+long)
+			s.Resume()
+		case 33:
+			s.Kill()
+			wait(ctx, long)
+			s.Start()
 		}
 		wait(ctx, long)
 		p.Delay(testenv.Replies, 0)
