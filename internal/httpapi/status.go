@@ -29,14 +29,16 @@ func statusOf(code sale.Code) int {
 		return http.StatusUnauthorized
 	case sale.CodeForbidden:
 		return http.StatusForbidden
-	case codeNoRoute, sale.CodeSaleNotFound, sale.CodeOrderNotFound, sale.CodeRefundNotFound, sale.CodeKeyNotFound, sale.CodeLetterNotFound:
+	case codeNoRoute, sale.CodeSaleNotFound, sale.CodeOrderNotFound, sale.CodeRefundNotFound, sale.CodeKeyNotFound, sale.CodeLetterNotFound,
+		sale.CodeListingNotFound:
 		return http.StatusNotFound
 	case codeNoMethod:
 		return http.StatusMethodNotAllowed
 	case codeTimeout:
 		return http.StatusRequestTimeout
 	case sale.CodeSoldOut, sale.CodeInsufficient, sale.CodeLimitReached, sale.CodeCoolDown, sale.CodeNotStarted, sale.CodePaused,
-		sale.CodeTermsChanged, sale.CodeKeyMismatch, sale.CodeSaleExists, sale.CodeIllegalState, sale.CodeStockBelowSold, sale.CodePaymentMismatch, codeRejected:
+		sale.CodeTermsChanged, sale.CodeKeyMismatch, sale.CodeSaleExists, sale.CodeIllegalState, sale.CodeStockBelowSold, sale.CodePaymentMismatch, codeRejected,
+		sale.CodeListingsFull:
 		return http.StatusConflict
 	case sale.CodeEnded, sale.CodeClosed:
 		return http.StatusGone

@@ -19,7 +19,7 @@ var _ Ledger = (*Book)(nil)
 
 // New returns the ledger over a store and takes the store over: Close closes it.
 func New(store Store) *Book {
-	return &Book{store: store, watchers: watchers{fns: make(map[int]func([]Entry))}}
+	return &Book{store: store, watchers: watchers{fns: make(map[int]func([]Entry)), gate: make(map[int]func(int64))}}
 }
 
 // Close implements Ledger.

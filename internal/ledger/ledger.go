@@ -29,6 +29,7 @@ type Ledger interface {
 	Handover
 	Letters
 	Keys
+	Gate
 
 	// Watch registers fn to be called after each commit with the journal rows of
 	// that transaction. Calls may run at once and out of order; they must return

@@ -75,6 +75,8 @@ type PaymentRow struct {
 // Reader loads rows. Missing single rows are the coded not-found errors of
 // package sale; lists come back empty.
 type Reader interface {
+	GateReader
+
 	SaleBySlug(ctx context.Context, slug string) (Record, error)
 	SaleByNumber(ctx context.Context, n sale.Number) (Record, error)
 	ListSales(ctx context.Context, after sale.Number, limit int) ([]Record, error)
@@ -124,6 +126,7 @@ type Reader interface {
 // Tx is a write transaction.
 type Tx interface {
 	Reader
+	GateTx
 	// Now is the ledger's time, the same throughout the transaction.
 	Now() time.Time
 	// LockSale loads a sale and keeps every other writer away from it until the

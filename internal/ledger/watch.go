@@ -18,7 +18,8 @@ type Notifier interface {
 	Listen(ctx context.Context, fn func(Span)) error
 }
 
-// Span is a stretch of a sale's journal: the rows above From, up to To.
+// Span is a stretch of a sale's journal: the rows above From, up to To. Where no
+// sale is named it is a stretch of the gate's versions.
 type Span struct {
 	Sale     sale.Number
 	From, To uint64
@@ -32,10 +33,11 @@ const (
 	readSpan = 5 * time.Second
 )
 
-// watchers are those who are told of committed rows.
+// watchers are those who are told of committed rows, and of changes of the gate.
 type watchers struct {
 	mu   sync.RWMutex
 	fns  map[int]func([]Entry)
+	gate map[int]func(version int64)
 	next int
 	// stop ends the listening to other processes and waits for its end; nil until
 	// it has begun.
@@ -44,20 +46,26 @@ type watchers struct {
 
 // Watch implements Ledger. The first call begins to listen to other processes,
 // where the store can.
-func (b *Book) Watch(fn func([]Entry)) func() {
+func (b *Book) Watch(fn func([]Entry)) func() { return watch(b, b.watchers.fns, fn) }
+
+// WatchGate implements Gate; it listens as Watch does.
+func (b *Book) WatchGate(fn func(version int64)) func() { return watch(b, b.watchers.gate, fn) }
+
+// watch enters fn among those of its kind.
+func watch[F any](b *Book, fns map[int]F, fn F) (stop func()) {
 	w := &b.watchers
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	id := w.next
 	w.next++
-	w.fns[id] = fn
+	fns[id] = fn
 	if n, can := b.store.(Notifier); can && w.stop == nil {
 		w.stop = b.listen(n)
 	}
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.fns, id)
+		delete(fns, id)
 	}
 }
 
@@ -66,6 +74,14 @@ func (w *watchers) tell(rows []Entry) {
 	defer w.mu.RUnlock()
 	for _, fn := range w.fns {
 		fn(rows)
+	}
+}
+
+func (w *watchers) tellGate(version int64) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	for _, fn := range w.gate {
+		fn(version)
 	}
 }
 
@@ -96,6 +112,10 @@ func (b *Book) listen(n Notifier) (stop func()) {
 	})
 	running.Go(func() {
 		for s := range spans {
+			if s.Sale == 0 {
+				b.watchers.tellGate(int64(s.To)) //nolint:gosec // a version does not reach 2^63
+				continue
+			}
 			b.relay(ctx, s)
 		}
 	})

@@ -38,6 +38,8 @@ const (
 	CodeForbidden       Code = "forbidden"
 	CodeKeyNotFound     Code = "key_not_found"
 	CodeLetterNotFound  Code = "letter_not_found"
+	CodeListingNotFound Code = "listing_not_found"
+	CodeListingsFull    Code = "listings_full"
 )
 
 // Error is a coded error with a hint that a person can act on.
@@ -120,6 +122,11 @@ func RefundNotFound() *Error {
 // LetterNotFound returns the error for an unknown dead letter.
 func LetterNotFound() *Error {
 	return &Error{Code: CodeLetterNotFound, Message: "there is no such dead letter", Hint: "list them with: doorbuster deadletter list"}
+}
+
+// ListingNotFound returns the error for a subject without a listing in force.
+func ListingNotFound() *Error {
+	return &Error{Code: CodeListingNotFound, Message: "there is no such listing in force", Hint: "write kind and value as the list of listings shows them"}
 }
 
 // IllegalState returns the error for an act that the present state forbids.

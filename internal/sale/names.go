@@ -1,6 +1,7 @@
 package sale
 
 import (
+	"fmt"
 	"unicode"
 	"unicode/utf8"
 )
@@ -110,6 +111,18 @@ func checkTitle(field, title string) error {
 	}
 	if !printable(title) {
 		return Invalid(field, "a title holds control characters or is not UTF-8", "use plain text")
+	}
+	return nil
+}
+
+// CheckLine refuses a text that is longer than so many characters, not UTF-8, or
+// holds control characters. Empty is fine.
+func CheckLine(field, text string, most int) error {
+	if !printable(text) {
+		return Invalid(field, "the text holds control characters or is not UTF-8", "use one line of plain text")
+	}
+	if utf8.RuneCountInString(text) > most {
+		return Invalid(field, fmt.Sprintf("the text has more than %d characters", most), "shorten it")
 	}
 	return nil
 }

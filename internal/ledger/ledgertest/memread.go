@@ -23,6 +23,7 @@ func (s *state) copy() *state {
 		letters:  cloned(s.letters),
 		parked:   slices.Clone(s.parked),
 		keys:     cloned(s.keys),
+		gate:     s.gate.copy(),
 	}
 	for n, r := range s.sales {
 		next := *r

@@ -52,6 +52,7 @@ type state struct {
 	letters  map[ledger.LetterID]ledger.Letter
 	parked   []ledger.LetterID // in the order they were parked
 	keys     map[string]ledger.APIKey
+	gate     gate
 }
 
 // rows is everything of one sale.

@@ -15,6 +15,7 @@ type memTx struct {
 	memReader
 	now    time.Time
 	locked map[sale.Number]bool
+	gated  bool // the gate is locked
 	plan   plan
 	steps  int
 }

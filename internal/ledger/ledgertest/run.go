@@ -23,6 +23,7 @@ func Run(t *testing.T, open func(t *testing.T) World) {
 		attemptCases(), refusalCases(), windowCases(), holdCases(), limitCases(), raceCases(), crashCases(),
 		stateCases(), paymentCases(), lateCases(), refundCases(), saleCases(), stockCases(),
 		journalCases(), watchCases(), listCases(), keyCases(), guardCases(), historyCases(), slipCases(), laneCases(), buildCases(), letterCases(),
+		gateCases(), gateKeyCases(),
 	) {
 		if c.needs != nil && !c.needs(can) {
 			continue

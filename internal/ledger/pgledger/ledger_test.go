@@ -242,7 +242,7 @@ func (w *world) dump(tb testing.TB) string {
 	conn := w.connect(tb)
 	defer func() { require.NoError(tb, conn.Close(tb.Context())) }()
 	var out strings.Builder
-	for _, table := range []string{"sales", "items", "terms", "prices", "orders", "holders", "payments", "refunds", "journal", "dead_letters", "api_keys"} {
+	for _, table := range []string{"sales", "items", "terms", "prices", "orders", "holders", "payments", "refunds", "journal", "dead_letters", "api_keys", "gate", "gate_listings", "gate_keys"} {
 		rows, err := conn.Query(tb.Context(), "SELECT t::text FROM "+table+" t")
 		require.NoError(tb, err)
 		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])

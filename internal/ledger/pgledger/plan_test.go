@@ -48,6 +48,12 @@ func TestPlans(t *testing.T) {
 		"letters_of_sale":  {"using dead_letters_sale"},
 		"letters_of_state": {"using dead_letters_state"},
 		"sale_by_slug":     {"using sales_slug"},
+		"listings_after":   {"using gate_listings_pkey", "Index Cond: (version > $1)"},
+		"listings_count":   {"Index Only Scan using gate_listings_end", "Index Cond: ((expires_at > $1) AND (dropped = false))"},
+		"listings_prune":   {"Index Cond: (version = ANY ($0))", "using gate_listings_end", "Index Cond: ((expires_at > 0) AND (expires_at < $1))"},
+		"listings_of_subjects": {
+			"using gate_listings_subject", "Index Cond: ((kind = u.kind) AND (value = u.value))",
+		},
 	} {
 		prepared, err := conn.Conn().Prepare(t.Context(), "plan_"+name, s.statements[name])
 		require.NoError(t, err, name)
@@ -60,7 +66,7 @@ func TestPlans(t *testing.T) {
 		for _, step := range steps {
 			require.Contains(t, plan, step, "%s:\n%s", name, plan)
 		}
-		for _, table := range []string{"orders", "holders", "journal", "payments"} {
+		for _, table := range []string{"orders", "holders", "journal", "payments", "gate_listings"} {
 			require.NotContains(t, plan, "Seq Scan on "+table, "%s:\n%s", name, plan)
 		}
 	}

@@ -194,7 +194,7 @@ func dump(tb testing.TB, path string) string {
 	require.NoError(tb, err)
 	defer func() { require.NoError(tb, db.Close()) }()
 	var out strings.Builder
-	for _, table := range []string{"sales", "items", "terms", "prices", "orders", "holders", "payments", "refunds", "journal", "api_keys"} {
+	for _, table := range []string{"sales", "items", "terms", "prices", "orders", "holders", "payments", "refunds", "journal", "api_keys", "gate", "gate_listings", "gate_keys"} {
 		for _, row := range query(tb, db, "SELECT * FROM "+table+" ORDER BY 1, 2") {
 			out.WriteString(table + row + "\n")
 		}

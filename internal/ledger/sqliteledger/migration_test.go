@@ -17,7 +17,7 @@ import (
 )
 
 // TestFastPathMigration: a ledger from before the fast path keeps what it holds,
-// reads as one that prefers the direct path, and goes on selling.
+// reads as one that prefers the direct path, and goes on selling. Its gate is new.
 func TestFastPathMigration(t *testing.T) {
 	t.Parallel()
 	ctx, path := t.Context(), filepath.Join(t.TempDir(), "ledger.db")
@@ -46,8 +46,9 @@ func TestFastPathMigration(t *testing.T) {
 	require.ErrorIs(t, err, sqldb.ErrSchemaOlder)
 	applied, err := Migrate(ctx, path)
 	require.NoError(t, err)
-	require.Len(t, applied, 1)
+	require.Len(t, applied, 2)
 	require.Equal(t, "00002_fast_path.sql", applied[0].Name)
+	require.Equal(t, "00003_gate.sql", applied[1].Name)
 
 	s, err := Open(ctx, Options{Path: path, Clock: func() time.Time { return time.UnixMilli(10_000) }})
 	require.NoError(t, err)
@@ -76,4 +77,11 @@ func TestFastPathMigration(t *testing.T) {
 	fast, err := book.FinishBuild(ctx, ledger.Finish{Build: build, Salts: []uint32{1}, Load: func(context.Context, ledger.Present) error { return nil }})
 	require.NoError(t, err)
 	require.Equal(t, sale.PathFast, fast.Path)
+
+	version, err := book.GateVersion(ctx)
+	require.NoError(t, err)
+	require.Zero(t, version)
+	key, err := book.EnsureGateKey(ctx)
+	require.NoError(t, err)
+	require.Equal(t, uint32(1), key.ID)
 }

@@ -1,0 +1,3 @@
+-- Raises the gate's version, if it is what the writer believes.
+-- params: version, from
+UPDATE gate SET version = $1 WHERE one = 1 AND version = $2

@@ -1,0 +1,3 @@
+-- The gate's version.
+-- params: none
+SELECT g.version FROM gate g WHERE g.one = 1

@@ -1,0 +1,3 @@
+-- Deletes a key of the gate.
+-- params: id
+DELETE FROM gate_keys WHERE id = ?
