@@ -30,7 +30,7 @@ func (l *Locker) take(ctx context.Context, r Request, wait time.Duration, opts [
 		return nil, notAcquired(ErrClosed)
 	}
 	defer l.work.Done()
-	r.Owner, r.Lease, r.Barging, r.Metadata = l.owner(), c.lease, c.barging, c.meta
+	r.Owner, r.By, r.Lease, r.Barging, r.Metadata = l.owner(), l.id, c.lease, c.barging, c.meta
 	a := attempt{l: l, r: r, c: c, start: time.Now()}
 	got, err := a.run(ctx)
 	waited := time.Since(a.start)

@@ -239,14 +239,14 @@ func (h *hold) shrink(ctx context.Context, need int64) error {
 	within, cancel := context.WithTimeout(ctx, h.l.callTimeout(r.Lease))
 	defer cancel()
 	sent := time.Now()
-	grant, err := h.l.store.Acquire(within, &r)
+	ok, err := h.l.store.Renew(within, &r)
 	if err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state == held && grant.Fence != 0 {
-		h.r.Count, h.r.Fence, h.until = need, grant.Fence, validUntil(sent, r.Lease)
+	if h.state == held && ok {
+		h.r.Count, h.until = need, validUntil(sent, r.Lease)
 	}
 	return nil
 }

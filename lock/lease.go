@@ -260,7 +260,7 @@ func (l *Locker) Adopt(ctx context.Context, handle Handle, opts ...Option) (*Lea
 	defer l.work.Done()
 	r := Request{
 		Kind: handle.Kind, Name: handle.Name, Limit: handle.Limit, Count: handle.Count, Barging: handle.Barging,
-		Owner: l.owner(), From: handle.Owner, Lease: c.lease, Metadata: c.meta,
+		Owner: l.owner(), By: l.id, From: handle.Owner, Lease: c.lease, Metadata: c.meta,
 	}
 	a := attempt{l: l, r: r, c: c, start: time.Now()}
 	got, err := a.once(ctx)

@@ -93,7 +93,7 @@ func (l *Locker) Break(ctx context.Context, name string, seen Owner) error {
 		return err
 	}
 	r := mutex(name)
-	r.Owner = seen
+	r.Owner, r.By = seen, l.id
 	outcome, err := l.giveBack(ctx, &r)
 	if err == nil && !outcome.Released {
 		return ErrNotHeld

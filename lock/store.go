@@ -47,10 +47,13 @@ type Request struct {
 	Kind  Kind
 	Name  string
 	Owner Owner
+	// By is the id of the Locker that sends the request, which need not be the
+	// one that drew the owner. Empty is no Locker.
+	By string
 	// Limit is how much there is: 1 for a mutex, Everything for a read-write
 	// lock, the number of permits of a semaphore. It travels with each request.
 	Limit int64
-	// Count is how much of it is wanted, from 1 to Limit.
+	// Count is how much of it is wanted, or still needed, from 1 to Limit.
 	Count int64
 	// Lease is how long a grant lives if it is not renewed, in whole milliseconds.
 	Lease time.Duration
@@ -75,8 +78,8 @@ type Request struct {
 type Grant struct {
 	// Fence is not zero if and only if the owner holds what it asked for.
 	Fence Fence
-	// Refused says that waiting is in vain: a reader cannot become a writer while
-	// others read.
+	// Refused says that waiting is in vain: the owner holds less than it asks for,
+	// and what is held never grows. No reader becomes a writer.
 	Refused bool
 	// Holder is one of those in the way. Empty if there is none or it is unknown.
 	Holder Owner
@@ -101,10 +104,11 @@ type Handoff struct {
 
 // Outcome is the answer to Release.
 type Outcome struct {
-	// Released says that the owner held something, and does not any more.
+	// Released says that the owner held something until this request of the same
+	// Locker, or until the one that it repeats.
 	Released bool
-	// Next are the waiters of the releasing Locker that now hold what was given
-	// back. Waiters of other Lockers are told over their topics.
+	// Next are the waiters of the Locker that asks (Request.By) that now hold what
+	// was given back. Waiters of other Lockers are told over their topics.
 	Next []Handoff
 }
 
@@ -131,15 +135,23 @@ type Info struct {
 type Store interface {
 	// Acquire gives the owner what it asks for, or refreshes its place in the
 	// queue, or says what is in the way. An owner that holds it already gets the
-	// same fence again, with a lease that begins anew. A free lock goes to the
-	// first in the queue whose place is alive, in the order of their first calls.
+	// same fence again, with a lease that begins anew; what it holds stays what it
+	// is. A free lock goes to the first in the queue whose place is alive, in the
+	// order of their first calls.
 	Acquire(ctx context.Context, r *Request) (Grant, error)
 	// Renew lets the lease begin anew and reports whether the owner still held
-	// it. It never creates a grant and never adds to what is left.
+	// it. It never creates a grant and never adds to what is left. Where Count is
+	// less than what the owner holds, the rest is given back and goes to the first
+	// in the queue in the same step; all of them are told over their topics. The
+	// fence stays.
 	Renew(ctx context.Context, r *Request) (bool, error)
 	// Release gives back what the owner holds and leaves the queue if it waits.
 	// What is given back goes to the first in the queue in the same step. An
-	// owner that neither holds nor waits changes nothing.
+	// owner that neither holds nor waits changes nothing. For each name the store
+	// remembers the last owner that was released and by which Locker, so that a
+	// repetition is answered as the first; a lease that had run out was not
+	// released. Whoever repeats after another release of the name hears that
+	// nothing was held.
 	Release(ctx context.Context, r *Request) (Outcome, error)
 	// Inspect looks at a name and changes nothing.
 	Inspect(ctx context.Context, kind Kind, name string) (Info, error)

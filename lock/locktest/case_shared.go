@@ -18,6 +18,7 @@ func sharedCases() map[string]func(*testing.T, *world) {
 		"N18_AllReadersEnter":      allReadersEnter,
 		"N17_WriterBecomesReader":  writerBecomesReader,
 		"N17_InnerReadFirst":       innerReadFirst,
+		"RenewGivesBack":           renewGivesBack,
 		"N19_NoUpgrade":            noUpgrade,
 		"N20_DeadReaderEnds":       deadReader,
 		"WriterIsNotStarved":       writerNotStarved,
@@ -127,17 +128,60 @@ func noUpgrade(t *testing.T, w *world) {
 		require.ErrorIs(t, err, lock.ErrUpgrade)
 		require.NoError(t, read.Check(ctx(t)))
 	}
-	r := lock.Request{Kind: lock.ReadWrite, Name: "x", Owner: "a.1", Limit: lock.Everything, Count: 1, Lease: time.Minute}
-	other := r
-	other.Owner = "b.1"
-	for _, one := range []*lock.Request{&r, &other} {
-		_, err := w.store.Acquire(ctx(t), one)
-		require.NoError(t, err)
-	}
-	r.Count = lock.Everything
-	g, err := w.store.Acquire(ctx(t), &r)
+	r := shared("a.1", 1)
+	_, err := w.store.Acquire(ctx(t), r)
 	require.NoError(t, err)
-	require.True(t, g.Refused)
+	r.Count = lock.Everything
+	g, err := w.store.Acquire(ctx(t), r)
+	require.NoError(t, err)
+	require.True(t, g.Refused, "a single reader, too")
+}
+
+// shared asks for a part of a read-write lock.
+func shared(owner string, count int64) *lock.Request {
+	r := request(owner, time.Minute)
+	r.Kind, r.Name, r.Limit, r.Count = lock.ReadWrite, "x", lock.Everything, count
+	return r
+}
+
+// renewGivesBack makes a writer a reader: those that wait to read enter, and none
+// of that can be undone by what is repeated.
+func renewGivesBack(t *testing.T, w *world) {
+	writer, reader := shared("a.1", lock.Everything), shared("b.1", 1)
+	first, err := w.store.Acquire(ctx(t), writer)
+	require.NoError(t, err)
+	reader.Queue = time.Minute
+	g, err := w.store.Acquire(ctx(t), reader)
+	require.NoError(t, err)
+	require.Zero(t, g.Fence)
+	less := *writer
+	less.Count = 1
+	for range 2 {
+		ok, failed := w.store.Renew(ctx(t), &less)
+		require.NoError(t, failed)
+		require.True(t, ok)
+	}
+	info, err := w.store.Inspect(ctx(t), lock.ReadWrite, "x")
+	require.NoError(t, err)
+	require.Len(t, info.Holders, 2, "the reader was let in")
+	for _, h := range info.Holders {
+		require.Equal(t, int64(1), h.Count)
+		require.Equal(t, h.Owner == writer.Owner, h.Fence == first.Fence, "the fence stays")
+	}
+	ok, err := w.store.Renew(ctx(t), writer)
+	require.NoError(t, err)
+	require.True(t, ok, "a late renewal of the writer keeps what there is")
+	g, err = w.store.Acquire(ctx(t), writer)
+	require.NoError(t, err)
+	require.True(t, g.Refused, "a late repetition does not bring the writer back")
+	_, err = w.store.Release(ctx(t), writer)
+	require.NoError(t, err)
+	ok, err = w.store.Renew(ctx(t), &less)
+	require.NoError(t, err)
+	require.False(t, ok)
+	info, err = w.store.Inspect(ctx(t), lock.ReadWrite, "x")
+	require.NoError(t, err)
+	require.Len(t, info.Holders, 1)
 }
 
 func deadReader(t *testing.T, w *world) {

@@ -10,7 +10,8 @@ import (
 )
 
 func request(owner string, lease time.Duration) *lock.Request {
-	return &lock.Request{Kind: lock.Mutex, Name: "n", Owner: lock.Owner(owner), Limit: 1, Count: 1, Lease: lease}
+	by := lock.Owner(owner).Locker()
+	return &lock.Request{Kind: lock.Mutex, Name: "n", Owner: lock.Owner(owner), By: by, Limit: 1, Count: 1, Lease: lease}
 }
 
 // storeCases speak to the store as a Locker does whose answers get lost.
@@ -28,24 +29,9 @@ func storeCases() map[string]func(*testing.T, *world) {
 			require.NoError(t, err)
 			require.Zero(t, other.Fence)
 		},
-		"ReleaseRepeats": func(t *testing.T, w *world) {
-			a, b := request("a.1", time.Minute), request("b.1", time.Minute)
-			_, err := w.store.Acquire(ctx(t), a)
-			require.NoError(t, err)
-			out, err := w.store.Release(ctx(t), a)
-			require.NoError(t, err)
-			require.True(t, out.Released)
-			held, err := w.store.Acquire(ctx(t), b)
-			require.NoError(t, err)
-			out, err = w.store.Release(ctx(t), a)
-			require.NoError(t, err)
-			require.False(t, out.Released)
-			info, err := w.store.Inspect(ctx(t), lock.Mutex, "n")
-			require.NoError(t, err)
-			require.Len(t, info.Holders, 1)
-			require.Equal(t, b.Owner, info.Holders[0].Owner)
-			w.same(t, held.Fence, info.Holders[0].Fence)
-		},
+		"ReleaseRepeats":          releaseRepeats,
+		"ReleaseOfTheExpired":     releaseExpired,
+		"ReleaseHandsToItsLocker": releaseHands,
 		"N29_N43_RenewNeverCreates": func(t *testing.T, w *world) {
 			a := request("a.1", time.Minute)
 			ok, err := w.store.Renew(ctx(t), a)
@@ -114,5 +100,87 @@ func storeCases() map[string]func(*testing.T, *world) {
 				must(t, l, name)
 			}
 		},
+	}
+}
+
+// releaseRepeats: the answer to a repetition is that to the first, until another
+// release of the name; and only for the Locker that sent it.
+func releaseRepeats(t *testing.T, w *world) {
+	release := func(r *lock.Request) bool {
+		out, err := w.store.Release(ctx(t), r)
+		require.NoError(t, err)
+		return out.Released
+	}
+	a, b := request("a.1", time.Minute), request("b.1", time.Minute)
+	require.False(t, release(a), "nobody held it")
+	_, err := w.store.Acquire(ctx(t), a)
+	require.NoError(t, err)
+	require.True(t, release(a))
+	require.True(t, release(a))
+	breaker := *a
+	breaker.By = "c"
+	require.False(t, release(&breaker), "there was nothing to break")
+	held, err := w.store.Acquire(ctx(t), b)
+	require.NoError(t, err)
+	require.True(t, release(a))
+	info, err := w.store.Inspect(ctx(t), lock.Mutex, "n")
+	require.NoError(t, err)
+	require.Len(t, info.Holders, 1)
+	require.Equal(t, b.Owner, info.Holders[0].Owner)
+	w.same(t, held.Fence, info.Holders[0].Fence)
+	breaker.Owner = b.Owner
+	require.True(t, release(&breaker))
+	require.False(t, release(b), "it was broken")
+	require.True(t, release(&breaker))
+}
+
+// releaseExpired: what had run out is not released, but handed on.
+func releaseExpired(t *testing.T, w *world) {
+	a := request("a.1", lock.MinLease)
+	_, err := w.store.Acquire(ctx(t), a)
+	require.NoError(t, err)
+	until(t, "the lease ends", func() bool {
+		info, failed := w.store.Inspect(ctx(t), lock.Mutex, "n")
+		require.NoError(t, failed)
+		return len(info.Holders) == 0
+	})
+	for range 2 {
+		out, failed := w.store.Release(ctx(t), a)
+		require.NoError(t, failed)
+		if w.exact { // the servers of a quorum see the end one after the other
+			require.False(t, out.Released)
+		}
+	}
+	b, err := w.store.Acquire(ctx(t), request("b.1", time.Minute))
+	require.NoError(t, err)
+	require.NotZero(t, b.Fence)
+}
+
+// releaseHands: the answer tells of waiters of the Locker that asked, whomever it
+// has released.
+func releaseHands(t *testing.T, w *world) {
+	if !w.queue {
+		return // nobody waits there
+	}
+	a, next := request("a.1", time.Minute), request("a.2", time.Minute)
+	next.Queue = time.Minute
+	for _, by := range []string{"b", "a"} {
+		for _, r := range []*lock.Request{a, next} {
+			_, err := w.store.Acquire(ctx(t), r)
+			require.NoError(t, err)
+		}
+		breaker := *a
+		breaker.By = by
+		out, err := w.store.Release(ctx(t), &breaker)
+		require.NoError(t, err)
+		require.True(t, out.Released)
+		if by == "b" {
+			require.Empty(t, out.Next)
+		} else {
+			require.Len(t, out.Next, 1)
+			require.Equal(t, next.Owner, out.Next[0].Owner)
+		}
+		_, err = w.store.Release(ctx(t), next)
+		require.NoError(t, err)
 	}
 }

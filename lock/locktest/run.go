@@ -46,7 +46,7 @@ func Run(t *testing.T, f Features, open func(testing.TB) lock.Store) {
 		for name, run := range g.cases {
 			t.Run(g.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				run(t, &world{store: open(t), exact: f.Exact})
+				run(t, &world{store: open(t), exact: f.Exact, queue: f.Queue})
 			})
 		}
 	}
@@ -56,6 +56,7 @@ func Run(t *testing.T, f Features, open func(testing.TB) lock.Store) {
 type world struct {
 	store lock.Store
 	exact bool
+	queue bool
 }
 
 // same asserts that two looks at one grant agree.

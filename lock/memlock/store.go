@@ -9,18 +9,19 @@ import (
 )
 
 // Store is a lock.Store in memory. Names that are free and have no waiters are
-// forgotten. It is safe for concurrent use.
+// forgotten, up to who released them last, for the last thousand. It is safe for concurrent use.
 type Store struct {
 	mu    sync.Mutex
 	fence lock.Fence // the last one, of all names
 	names map[key]*entry
 	ears  map[string]map[int]func(lock.Owner)
 	heard int
+	past  past
 }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{names: map[key]*entry{}, ears: map[string]map[int]func(lock.Owner){}}
+	return &Store{names: map[key]*entry{}, ears: map[string]map[int]func(lock.Owner){}, past: past{last: map[key]release{}}}
 }
 
 type key struct {
@@ -45,7 +46,11 @@ func (s *Store) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error
 	defer s.tidy(k, e)
 	e.expire(now)
 	if h := e.holder(r.Owner); h != nil {
-		return s.again(e, h, r, now), nil
+		if r.Count > h.count {
+			return lock.Grant{Refused: true}, nil
+		}
+		h.end = now.Add(r.Lease)
+		return lock.Grant{Fence: h.fence}, nil
 	}
 	if r.From != "" {
 		h := e.holder(r.From)
@@ -74,19 +79,6 @@ func (s *Store) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error
 	return out, nil
 }
 
-// again answers an owner that holds it already, perhaps with another count.
-func (s *Store) again(e *entry, h *holder, r *lock.Request, now time.Time) lock.Grant {
-	if more := r.Count - h.count; more != 0 {
-		if e.used+more > r.Limit {
-			return lock.Grant{Refused: true}
-		}
-		h.count, e.used, h.fence = r.Count, e.used+more, s.next(now)
-		defer func() { s.wake(s.handOut(e, now, "")) }()
-	}
-	h.end = now.Add(r.Lease)
-	return lock.Grant{Fence: h.fence}
-}
-
 // Renew implements lock.Store.
 func (s *Store) Renew(ctx context.Context, r *lock.Request) (bool, error) {
 	s.mu.Lock()
@@ -105,6 +97,11 @@ func (s *Store) Renew(ctx context.Context, r *lock.Request) (bool, error) {
 		return false, nil
 	}
 	h.end = now.Add(r.Lease)
+	if r.Count < h.count {
+		e.used -= h.count - r.Count
+		h.count = r.Count
+		s.wake(s.handOut(e, now, ""))
+	}
 	return true, nil
 }
 
@@ -118,13 +115,17 @@ func (s *Store) Release(ctx context.Context, r *lock.Request) (lock.Outcome, err
 	k := key{r.Kind, r.Name}
 	e := s.names[k]
 	if e == nil {
-		return lock.Outcome{}, nil
+		return lock.Outcome{Released: s.past.is(k, r)}, nil
 	}
 	defer s.tidy(k, e)
 	now := time.Now()
 	e.expire(now)
 	out := lock.Outcome{Released: e.remove(r.Owner)}
-	if !out.Released && !e.leave(r.Owner) {
+	switch {
+	case out.Released:
+		s.past.add(k, r)
+	case !e.leave(r.Owner):
+		out.Released = s.past.is(k, r)
 		return out, nil
 	}
 	if r.Barging {
@@ -133,8 +134,8 @@ func (s *Store) Release(ctx context.Context, r *lock.Request) (lock.Outcome, err
 		}
 		return out, nil
 	}
-	for _, g := range s.handOut(e, now, r.Owner.Locker()) {
-		if g.Owner.Locker() == r.Owner.Locker() {
+	for _, g := range s.handOut(e, now, r.By) {
+		if g.Owner.Locker() == r.By {
 			out.Next = append(out.Next, g)
 		} else {
 			s.wake([]lock.Handoff{g})
