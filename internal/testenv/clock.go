@@ -37,7 +37,19 @@ func (c *Clock) Set(ahead time.Duration) {
 	if ahead < 0 {
 		sign = "-"
 	}
-	text := sign + strconv.FormatFloat(ahead.Abs().Seconds(), 'f', 3, 64)
+	c.write(sign + strconv.FormatFloat(ahead.Abs().Seconds(), 'f', 3, 64))
+}
+
+// Freeze stops the clock at a time, to the microsecond, until it is set or frozen
+// again. The library reads local time, and its fraction as a float: half a
+// microsecond more keeps that from being rounded down to the one before.
+func (c *Clock) Freeze(at time.Time) {
+	c.tb.Helper()
+	c.write(at.Truncate(time.Microsecond).Add(500 * time.Nanosecond).Local().Format("2006-01-02 15:04:05.000000000"))
+}
+
+func (c *Clock) write(text string) {
+	c.tb.Helper()
 	next := c.file + ".new"
 	err := os.WriteFile(next, []byte(text), 0o600)
 	if err == nil {

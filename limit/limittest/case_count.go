@@ -34,7 +34,7 @@ func admittedAtRetryAfter(t *testing.T, w *World) {
 			first = 1
 		}
 		w.admitted(t, s, first, r)
-		for range 3 {
+		for range w.rounds() {
 			d := w.allow(t, s, 3, r)
 			if w.Still {
 				require.False(t, d.Allowed)
@@ -132,7 +132,7 @@ func exactInACrowd(t *testing.T, w *World) {
 func limitOne(t *testing.T, w *World) {
 	for _, r := range counting(1, brief) {
 		s := w.subject()
-		for range 3 {
+		for range w.rounds() {
 			w.admitted(t, s, 1, r)
 			d := w.refused(t, s, 1, r)
 			w.Advance(d.Binding.RetryAfter)

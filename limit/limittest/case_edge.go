@@ -52,7 +52,7 @@ func noDoubleAtAnEdge(t *testing.T, w *World) {
 func callAtTheEnd(t *testing.T, w *World) {
 	for _, r := range counting(2, brief) {
 		s := w.subject()
-		for range 3 {
+		for range w.rounds() {
 			w.admitted(t, s, 2, r)
 			d := w.peek(t, s, r)
 			w.Advance(d.Binding.ResetAfter)

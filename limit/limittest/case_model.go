@@ -33,7 +33,7 @@ func neverAbove(t *testing.T, w *World, a limit.Algorithm) {
 			rate.Burst = rapid.Int64Range(1, 12).Draw(r, "burst")
 		}
 		life := &history{rate: rate, subject: w.subject()}
-		for range rapid.IntRange(1, 40).Draw(r, "steps") {
+		for range rapid.IntRange(1, 24).Draw(r, "steps") {
 			life.step(r, w)
 		}
 	})

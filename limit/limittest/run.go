@@ -55,6 +55,14 @@ func (w *World) subject() string {
 	return "subject " + strconv.Itoa(w.subjects)
 }
 
+// rounds is how often a case repeats what takes time where it is real.
+func (w *World) rounds() int {
+	if w.Still {
+		return 3
+	}
+	return 1
+}
+
 // long is a window in which a test sees nothing come back.
 const long = 10 * time.Hour
 

@@ -1,0 +1,155 @@
+package redislimit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/doorbuster/doorbuster/limit"
+)
+
+const (
+	// maxBatch bounds the jobs of one call.
+	maxBatch = 128
+	// maxPending bounds those that wait for the next one; who finds more waiting is
+	// decided by the policies.
+	maxPending = 8192
+)
+
+// job is some rates that are decided together.
+type job struct {
+	keys, args []string
+	done       chan struct{} // closed when the rest is there
+
+	answers []answer
+	err     error
+}
+
+// line gathers jobs while a call is under way, and sends them in the next one. It
+// knows whether the store answers.
+type line struct {
+	limiter *Limiter
+	// until is when a store that has failed may be tried again, in ns of the
+	// limiter's clock; 0 is a store that answers.
+	until atomic.Int64
+
+	mu      sync.Mutex
+	pending []*job
+	running bool
+}
+
+var (
+	errResting = fmt.Errorf("%w: it has failed a moment ago", limit.ErrUnavailable)
+	errCrowded = fmt.Errorf("%w: too many calls wait for it", limit.ErrUnavailable)
+)
+
+// ready reports whether a call may be sent: the store answers, or this is the call
+// that tries whether it does again.
+func (l *line) ready() bool {
+	until := l.until.Load()
+	if until == 0 {
+		return true
+	}
+	now := l.limiter.clock()
+	return now >= until && l.until.CompareAndSwap(until, now+int64(l.limiter.o.Probe))
+}
+
+// heard notes what came of a call.
+func (l *line) heard(err error) {
+	if err == nil {
+		if l.until.Load() != 0 {
+			l.until.Store(0)
+		}
+		return
+	}
+	l.until.Store(l.limiter.clock() + int64(l.limiter.o.Probe))
+	l.limiter.o.OnTrouble(err)
+}
+
+// do has a job done and waits for it. A job whose caller has gone is done all the
+// same.
+func (l *line) do(ctx context.Context, j *job) error {
+	if !l.ready() {
+		return errResting
+	}
+	j.done = make(chan struct{})
+	if err := l.join(j); err != nil { //nolint:contextcheck // a batch outlives each of its callers
+		return err
+	}
+	select {
+	case <-j.done:
+		return j.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l *line) join(j *job) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) >= maxPending {
+		return errCrowded
+	}
+	l.pending = append(l.pending, j)
+	if !l.running {
+		if !l.limiter.begin() {
+			l.pending = l.pending[:len(l.pending)-1]
+			return limit.ErrClosed
+		}
+		l.running = true
+		go l.run()
+	}
+	return nil
+}
+
+// run sends batches until nobody waits.
+func (l *line) run() {
+	defer l.limiter.end()
+	for batch := l.next(); batch != nil; batch = l.next() {
+		ctx, cancel := context.WithTimeout(context.Background(), l.limiter.o.Timeout)
+		l.limiter.execute(ctx, batch)
+		cancel()
+		l.deliver(batch)
+	}
+}
+
+func (l *line) next() []*job {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := min(len(l.pending), maxBatch)
+	if n == 0 {
+		l.running, l.pending = false, nil
+		return nil
+	}
+	batch := l.pending[:n:n]
+	if l.pending = l.pending[n:]; len(l.pending) == 0 {
+		l.pending = make([]*job, 0, maxBatch)
+	}
+	return batch
+}
+
+// deliver answers a batch. If the store has failed, so do those who wait.
+func (l *line) deliver(batch []*job) {
+	var failed error
+	for _, j := range batch {
+		if j.err != nil {
+			failed = j.err
+		}
+	}
+	l.heard(failed)
+	for _, j := range batch {
+		close(j.done)
+	}
+	if failed == nil {
+		return
+	}
+	l.mu.Lock()
+	rest := l.pending
+	l.pending = nil
+	l.mu.Unlock()
+	for _, j := range rest {
+		j.err = failed
+		close(j.done)
+	}
+}
