@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,8 @@ const proxyV2 = "\r\n\r\n\x00\r\nQUIT\n"
 
 // headerV2 is a header of version 2: command and version, family, what follows.
 func headerV2(command, family byte, rest string) string {
-	return proxyV2 + string(binary.BigEndian.AppendUint16([]byte{command, family}, uint16(len(rest)))) + rest
+	length := uint16(len(rest)) //nolint:gosec // at most 60 kB here
+	return proxyV2 + string(binary.BigEndian.AppendUint16([]byte{command, family}, length)) + rest
 }
 
 // echo answers each request with the address it came from, over a listener that
@@ -36,7 +38,7 @@ func echo(t *testing.T, timeout time.Duration, trusted ...string) string {
 	require.NoError(t, err)
 	server := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) }),
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Echo", r.RemoteAddr) }),
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(httpapi.ProxyProtocol(l, p, timeout)) }()
@@ -44,8 +46,8 @@ func echo(t *testing.T, timeout time.Duration, trusted ...string) string {
 	return l.Addr().String()
 }
 
-// say connects, sends the opening and a request, and returns status and body, or ""
-// if the connection ends without an answer.
+// say connects, sends the opening and a request, and returns the status and where the
+// server says that it came from, or 0 if the connection ends without an answer.
 func say(t *testing.T, addr, opening string) (status int, from, own string) {
 	t.Helper()
 	var d net.Dialer
@@ -60,9 +62,7 @@ func say(t *testing.T, addr, opening string) (status int, from, own string) {
 		return 0, "", c.LocalAddr().String()
 	}
 	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	return answer.StatusCode, string(body), c.LocalAddr().String()
+	return answer.StatusCode, answer.Header.Get("Echo"), c.LocalAddr().String()
 }
 
 func TestProxyProtocol(t *testing.T) {
@@ -133,16 +133,9 @@ func TestProxyProtocolDeadline(t *testing.T) {
 		_, err = io.WriteString(c, opening)
 		require.NoError(t, err)
 		_, err = io.Copy(io.Discard, c)
-		var netErr net.Error
-		require.False(t, errorsAsTimeout(err, &netErr), "%q: the connection is still open", opening)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "%q: the connection is still open", opening)
 		require.NoError(t, c.Close())
 	}
-}
-
-func errorsAsTimeout(err error, into *net.Error) bool {
-	netErr, ok := err.(net.Error) //nolint:errorlint // io.Copy returns the connection's error as it is
-	*into = netErr
-	return ok && netErr.Timeout()
 }
 
 // tape is a connection from a trusted peer that says one thing and hangs up.
@@ -151,10 +144,13 @@ type tape struct {
 	said *bytes.Reader
 }
 
-func (c tape) Read(b []byte) (int, error)      { return c.said.Read(b) }
-func (c tape) SetReadDeadline(time.Time) error { return nil }
-func (c tape) RemoteAddr() net.Addr            { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7} }
-func (c tape) LocalAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8} }
+func (c tape) Read(b []byte) (int, error) { return c.said.Read(b) }
+
+func (tape) SetReadDeadline(time.Time) error { return nil }
+
+func (tape) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7} }
+
+func (tape) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8} }
 
 type tapes struct {
 	net.Listener
