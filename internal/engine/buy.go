@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -27,6 +28,10 @@ type Request struct {
 	// Receipt, if set, is what an earlier answer to the same request carried. The
 	// order that it stands for is honoured even where the fast counter has lost it.
 	Receipt string
+	// Admit, if set, is asked before an attempt joins the line, and not for one that
+	// is answered from memory. Its refusal is the answer, unless the key has an order
+	// already; one of the load (CodeRateLimited) is the answer at once.
+	Admit func(context.Context) error
 }
 
 // Decision is the answer to a request.
@@ -120,7 +125,48 @@ func (e *Engine) buy(ctx context.Context, r *Request) (Decision, error) {
 		e.opts.Observer.Decided(a.refuse, FromMemory)
 		return Decision{Verdict: a.refuse, View: v, Left: a.left}, nil
 	}
+	if r.Admit != nil {
+		if err := r.Admit(ctx); err != nil {
+			if a.probe != nil { // somebody else shall look
+				s.lane(home(v, r.User)).memory.probed(a.probe)
+			}
+			return e.notAdmitted(ctx, v, r, item, err)
+		}
+	}
 	return e.enter(ctx, v, s, r, a.probe)
+}
+
+// notAdmitted answers an attempt that the gate refuses. Look-up precedes every
+// refusal but those of the load.
+func (e *Engine) notAdmitted(ctx context.Context, v *View, r *Request, item int, refusal error) (Decision, error) {
+	ofTheBuyer := []sale.Code{sale.CodeBanned, sale.CodeChallengeRequired, sale.CodePassRequired, sale.CodePassInvalid}
+	if !slices.Contains(ofTheBuyer, sale.CodeOf(refusal)) {
+		return Decision{}, infrastructure(refusal)
+	}
+	o, err := e.Order(ctx, v.OrderID(r.User, r.Key), r.User)
+	switch {
+	case err == nil:
+		return e.again(ctx, v, r, item, o), nil
+	case sale.CodeOf(err) == sale.CodeOrderNotFound:
+		return Decision{}, refusal
+	}
+	return Decision{}, infrastructure(err)
+}
+
+// again is the answer to a request that has an order already.
+func (e *Engine) again(ctx context.Context, v *View, r *Request, item int, o sale.Order) Decision {
+	d := Decision{Verdict: sale.Replayed, Order: o, View: v}
+	if item < 0 || o.SKU != v.Items[item].SKU || o.Quantity != r.Quantity {
+		d.Verdict, d.Order = sale.KeyMismatch, sale.Order{}
+	}
+	e.opts.Observer.Decided(d.Verdict, FromLedger)
+	if d.Order.State == sale.Queued {
+		d.Receipt = r.Receipt
+		if r.Wait > 0 {
+			e.awaitNow(ctx, r.Wait, &d)
+		}
+	}
+	return d
 }
 
 // enter sends an attempt through the line of its lane.
@@ -256,18 +302,7 @@ func (e *Engine) presented(ctx context.Context, v *View, r *Request, item int) (
 	if err != nil {
 		return Decision{}, false // the attempt tells
 	}
-	d := Decision{Verdict: sale.Replayed, Order: o, View: v}
-	if item < 0 || o.SKU != v.Items[item].SKU || o.Quantity != r.Quantity {
-		d.Verdict, d.Order = sale.KeyMismatch, sale.Order{}
-	}
-	e.opts.Observer.Decided(d.Verdict, FromLedger)
-	if d.Order.State == sale.Queued {
-		d.Receipt = r.Receipt
-		if r.Wait > 0 {
-			e.awaitNow(ctx, r.Wait, &d)
-		}
-	}
-	return d, true
+	return e.again(ctx, v, r, item, o), true
 }
 
 // infrastructure gives errors without a code the code of infrastructure trouble.

@@ -273,7 +273,8 @@ func FuzzChallenge(f *testing.F) {
 			require.Zero(t, solved)
 			return
 		}
-		require.Equal(t, c.Salt[:24], solved.ID)
+		// Each process that fuzzes has its own challenge, all signed by the same key.
+		require.Contains(t, string(text), solved.ID)
 		require.Equal(t, 1000, solved.MaxNumber)
 	})
 }

@@ -198,7 +198,7 @@ func adminGetStats(ctx context.Context, x *exchange) error {
 	now := x.api.engine.Now()
 	out := client.Stats{
 		Time: now.Truncate(time.Millisecond), Sales: make([]client.SaleStats, len(views)),
-		Streams: x.api.streams.open(), Waiters: x.api.waits.caps.count(), Classes: x.api.gates.load(),
+		Streams: x.api.streams.open(), Waiters: x.api.waits.caps.count(), Classes: x.api.classes.load(),
 	}
 	counting, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()

@@ -179,7 +179,7 @@ type API struct {
 
 	cors      *cors
 	proxies   httplimit.Proxies
-	gates     gates
+	classes   classes
 	pages     pages
 	streams   *streams
 	waits     *waits
@@ -193,8 +193,8 @@ type API struct {
 	public    http.Handler
 }
 
-// gates holds the one gate of each class.
-type gates struct{ buy, read, pay, admin *gate }
+// classes holds each class of requests.
+type classes struct{ buy, read, pay, admin *class }
 
 // fixed is header values that every answer shares.
 type fixed struct {
@@ -219,9 +219,9 @@ func New(d Deps, o Options) (*API, error) {
 	a := &API{
 		engine: d.Engine, ledger: d.Engine.Ledger(), auth: d.Auth, metrics: h, gatherer: d.Gatherer,
 		log: d.Logger, audit: d.Audit, ready: d.Ready, letters: d.Letters, paths: d.Paths, queued: d.Queued, opts: o, cors: allowed, proxies: trusted,
-		gates: gates{
-			buy: newGate(o.Buy, h.Class("buy")), read: newGate(o.Read, h.Class("read")),
-			pay: newGate(o.Pay, h.Class("pay")), admin: newGate(o.Admin, h.Class("admin")),
+		classes: classes{
+			buy: newClass(o.Buy, h.Class("buy")), read: newClass(o.Read, h.Class("read")),
+			pay: newClass(o.Pay, h.Class("pay")), admin: newClass(o.Admin, h.Class("admin")),
 		},
 		fixed: fixed{
 			nosniff: []string{"nosniff"}, csp: []string{"default-src 'none'; frame-ancestors 'none'"}, noStore: []string{"no-store"}, brief: []string{"public, max-age=1"},

@@ -3,11 +3,11 @@
 //
 // # The way of a request
 //
-//	mux ─► body ─► gate ─► caller ─► handler ─► engine or ledger ─► one answer
+//	mux ─► arrival ─► body ─► class ─► caller ─► handler ─► gate, engine or ledger ─► one answer
 //
 // routes.go is the table of everything there is: method, path, class, who may
 // call, handler. The body is read whole and bounded before anything else, so a
-// slow sender keeps nobody's place. The gate of the request's class (buy, read,
+// slow sender keeps nobody's place. The request's class (buy, read,
 // pay, admin) bounds how many are worked on at once; a bounded number more is
 // parked for a short time, the rest is turned away at once with 503 busy. Those
 // who are parked cost no CPU, which is what keeps a crowd of buyers from

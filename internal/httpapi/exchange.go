@@ -38,9 +38,9 @@ type exchange struct {
 	id    string          // names the request in answers and logs
 	begun time.Time
 
-	inside  *gate // whose place is taken; nil when it is given back
-	status  int   // of the answer; 0 before it
-	cause   error // what made the answer a problem; for the log
+	inside  *class // whose place is taken; nil when it is given back
+	status  int    // of the answer; 0 before it
+	cause   error  // what made the answer a problem; for the log
 	attempt client.Attempt
 	timing  []byte
 }
@@ -82,7 +82,7 @@ func (x *exchange) run(ctx context.Context) error { //nolint:contextcheck // dea
 	if err := x.readBody(); err != nil {
 		return err
 	}
-	if g := x.route.gate; g != nil {
+	if g := x.route.class; g != nil {
 		limited := withDeadline(ctx, x.begun.Add(x.api.opts.Timeout))
 		defer limited.stop()
 		ctx = limited
@@ -122,7 +122,7 @@ func (a *API) end(ctx context.Context, x *exchange) {
 	}
 	took := time.Since(x.begun)
 	x.route.counted.Answered(x.status)
-	if g := x.route.gate; g != nil {
+	if g := x.route.class; g != nil {
 		g.counted.Seconds.Observe(took.Seconds())
 	}
 	a.logAnswer(ctx, x, took)

@@ -32,15 +32,15 @@ func (a *API) ClientIP(r *http.Request) netip.Addr { return a.clientIP(r) }
 func Bucket(a netip.Addr) netip.Prefix { return bucket(a) }
 
 // Occupy takes a place of a class and returns what gives it back.
-func (a *API) Occupy(class string) func() {
-	g := map[string]*gate{"buy": a.gates.buy, "read": a.gates.read, "pay": a.gates.pay, "admin": a.gates.admin}[class]
+func (a *API) Occupy(name string) func() {
+	g := map[string]*class{"buy": a.classes.buy, "read": a.classes.read, "pay": a.classes.pay, "admin": a.classes.admin}[name]
 	g.places <- struct{}{}
 	return func() { <-g.places }
 }
 
 // Waiting returns how many requests of the class wait for a place.
-func (a *API) Waiting(class string) int64 {
-	g := map[string]*gate{"buy": a.gates.buy, "read": a.gates.read, "pay": a.gates.pay, "admin": a.gates.admin}[class]
+func (a *API) Waiting(name string) int64 {
+	g := map[string]*class{"buy": a.classes.buy, "read": a.classes.read, "pay": a.classes.pay, "admin": a.classes.admin}[name]
 	return g.waiting.Load()
 }
 

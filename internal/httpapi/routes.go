@@ -26,7 +26,7 @@ type route struct {
 	method    string
 	pattern   string
 	operation string // operationId in the OpenAPI document
-	gate      *gate  // the class; nil for what is served from memory or has caps of its own
+	class     *class // of the request; nil for what is served from memory or has caps of its own
 	scope     scope
 	body      int64 // most bytes of the request's body; 0 for none
 	handle    func(context.Context, *exchange) error
@@ -36,7 +36,7 @@ type route struct {
 
 // routes is the whole API: every path there is, and who may call it.
 func (a *API) routes() []route {
-	g, body, big := &a.gates, a.opts.MaxBody, a.opts.MaxBody*adminFactor
+	g, body, big := &a.classes, a.opts.MaxBody, a.opts.MaxBody*adminFactor
 	const (
 		get, post, patch, del = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 

@@ -71,10 +71,10 @@ func streamSale(ctx context.Context, x *exchange) error {
 // among the reads, so that a crowd coming back does not fall upon the ledger.
 func (s *stream) open(ctx context.Context) ([]sale.Order, error) {
 	a := s.x.api
-	if err := a.gates.read.enter(ctx); err != nil {
+	if err := a.classes.read.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer a.gates.read.leave()
+	defer a.classes.read.leave()
 	v, err := a.engine.Sale(ctx, s.x.r.PathValue("sale"))
 	if err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func statusOf(code sale.Code) int {
 		return http.StatusBadRequest
 	case sale.CodeUnauthenticated:
 		return http.StatusUnauthorized
-	case sale.CodeForbidden:
+	case sale.CodeForbidden, sale.CodeBanned, sale.CodeChallengeRequired, sale.CodePassRequired, sale.CodePassInvalid:
 		return http.StatusForbidden
 	case codeNoRoute, sale.CodeSaleNotFound, sale.CodeOrderNotFound, sale.CodeRefundNotFound, sale.CodeKeyNotFound, sale.CodeLetterNotFound,
 		sale.CodeListingNotFound:
@@ -52,7 +52,7 @@ func statusOf(code sale.Code) int {
 		return http.StatusUnprocessableEntity
 	case codeNoPrecondition:
 		return http.StatusPreconditionRequired
-	case codeTooManyStreams:
+	case codeTooManyStreams, sale.CodeRateLimited:
 		return http.StatusTooManyRequests
 	case sale.CodeBusy, sale.CodeUnavailable:
 		return http.StatusServiceUnavailable

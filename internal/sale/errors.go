@@ -40,6 +40,13 @@ const (
 	CodeLetterNotFound  Code = "letter_not_found"
 	CodeListingNotFound Code = "listing_not_found"
 	CodeListingsFull    Code = "listings_full"
+
+	// Refusals of the gate.
+	CodeRateLimited       Code = "rate_limited"
+	CodeBanned            Code = "banned"
+	CodeChallengeRequired Code = "challenge_required"
+	CodePassRequired      Code = "pass_required"
+	CodePassInvalid       Code = "pass_invalid"
 )
 
 // Error is a coded error with a hint that a person can act on.

@@ -10,61 +10,61 @@ import (
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
-// gate bounds how many requests of a class are worked on at once; some more
+// class bounds how many requests of one kind are worked on at once; some more
 // wait their turn for a short time, and the rest is turned away at once. Those
 // who wait are parked and cost no CPU, so a crowd of buyers leaves the other
 // classes their share of the machine.
-type gate struct {
+type class struct {
 	places  chan struct{}
 	waiting atomic.Int64
 	limit   Limit
 	counted obs.Class
 }
 
-func newGate(l Limit, counted obs.Class) *gate {
-	return &gate{places: make(chan struct{}, l.InFlight), limit: l, counted: counted}
+func newClass(l Limit, counted obs.Class) *class {
+	return &class{places: make(chan struct{}, l.InFlight), limit: l, counted: counted}
 }
 
 // enter returns when there is a place, or CodeBusy.
-func (g *gate) enter(ctx context.Context) error {
+func (c *class) enter(ctx context.Context) error {
 	select {
-	case g.places <- struct{}{}:
-		g.counted.InFlight.Inc()
+	case c.places <- struct{}{}:
+		c.counted.InFlight.Inc()
 		return nil
 	default:
 	}
-	if g.waiting.Add(1) > int64(g.limit.Queue) {
-		g.waiting.Add(-1)
-		g.counted.TurnedAway.Inc()
+	if c.waiting.Add(1) > int64(c.limit.Queue) {
+		c.waiting.Add(-1)
+		c.counted.TurnedAway.Inc()
 		return sale.Busy()
 	}
-	g.counted.Waiting.Inc()
+	c.counted.Waiting.Inc()
 	defer func() {
-		g.waiting.Add(-1)
-		g.counted.Waiting.Dec()
+		c.waiting.Add(-1)
+		c.counted.Waiting.Dec()
 	}()
-	patience := time.NewTimer(g.limit.Wait)
+	patience := time.NewTimer(c.limit.Wait)
 	defer patience.Stop()
 	select {
-	case g.places <- struct{}{}:
-		g.counted.InFlight.Inc()
+	case c.places <- struct{}{}:
+		c.counted.InFlight.Inc()
 		return nil
 	case <-patience.C:
-		g.counted.TurnedAway.Inc()
+		c.counted.TurnedAway.Inc()
 		return sale.Busy()
 	case <-ctx.Done():
 		return sale.Unavailable(context.Cause(ctx))
 	}
 }
 
-func (g *gate) leave() {
-	<-g.places
-	g.counted.InFlight.Dec()
+func (c *class) leave() {
+	<-c.places
+	c.counted.InFlight.Dec()
 }
 
 // load tells how busy each class is.
-func (g *gates) load() client.Classes {
-	load := func(one *gate) client.ClassLoad {
+func (g *classes) load() client.Classes {
+	load := func(one *class) client.ClassLoad {
 		return client.ClassLoad{InFlight: len(one.places), Waiting: int(one.waiting.Load())}
 	}
 	return client.Classes{Buy: load(g.buy), Read: load(g.read), Pay: load(g.pay), Admin: load(g.admin)}
