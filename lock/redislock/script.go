@@ -58,15 +58,19 @@ type scripts struct {
 	shareAcquire, shareRelease, shareRenew, shareInspect *script
 }
 
+// always lets a script run on a server whose memory is full: it takes next to
+// none, and what is held must be kept and given back there, too.
+const always = "#!lua flags=allow-oom\n"
+
 func newScripts() scripts {
 	return scripts{
 		acquire:      newScript("acquire", acquireSource),
-		release:      newScript("release", releaseSource),
-		renew:        newScript("renew", renewSource),
+		release:      newScript("release", always+releaseSource),
+		renew:        newScript("renew", always+renewSource),
 		inspect:      newScript("inspect", inspectSource),
 		shareAcquire: newScript("acquire", shareSource+shareAcquireSource),
-		shareRelease: newScript("release", shareSource+shareReleaseSource),
-		shareRenew:   newScript("renew", shareSource+shareRenewSource),
+		shareRelease: newScript("release", always+shareSource+shareReleaseSource),
+		shareRenew:   newScript("renew", always+shareSource+shareRenewSource),
 		shareInspect: newScript("inspect", shareSource+shareInspectSource),
 	}
 }

@@ -46,8 +46,8 @@ func New(client rueidis.Client, o Options) (*Store, error) {
 
 // Acquire implements lock.Store.
 func (s *Store) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error) {
-	if r.Lease > s.o.Retention/2 {
-		return lock.Grant{}, fmt.Errorf("%w: a lease of %s with a retention of %s", lock.ErrInvalid, r.Lease, s.o.Retention)
+	if err := s.outlives(r.Lease); err != nil {
+		return lock.Grant{}, err
 	}
 	k, script := s.key(r.Kind, r.Name), s.lua.acquire
 	var args []string
@@ -57,7 +57,7 @@ func (s *Store) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error
 		args = []string{string(r.Owner), lease, s.life, queue, barging, string(r.From), r.Metadata}
 	} else {
 		script, names = s.lua.shareAcquire, k.share()
-		args = append(s.shareArgs(r.Owner), lease, queue, barging, string(r.From), decimal(r.Count), decimal(r.Limit), r.Metadata)
+		args = append(s.shareArgs(r), lease, queue, barging, string(r.From), decimal(r.Count), decimal(r.Limit), r.Metadata)
 	}
 	msg, err := s.replicated(ctx, script, names, args)
 	if err != nil {
@@ -66,15 +66,26 @@ func (s *Store) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error
 	return readGrant(&msg)
 }
 
+// outlives refuses a lease that the keys might not outlive.
+func (s *Store) outlives(lease time.Duration) error {
+	if lease > s.o.Retention/2 {
+		return fmt.Errorf("%w: a lease of %s with a retention of %s", lock.ErrInvalid, lease, s.o.Retention)
+	}
+	return nil
+}
+
 // Renew implements lock.Store.
 func (s *Store) Renew(ctx context.Context, r *lock.Request) (bool, error) {
+	if err := s.outlives(r.Lease); err != nil {
+		return false, err
+	}
 	k, lease := s.key(r.Kind, r.Name), decimal(millis(r.Lease))
 	var msg rueidis.RedisMessage
 	var err error
 	if r.Kind == lock.Mutex {
 		msg, err = s.replicated(ctx, s.lua.renew, []string{k.base()}, []string{string(r.Owner), lease, s.life, decimal(int64(r.Fence))}) //nolint:gosec // below 2^53
 	} else {
-		msg, err = s.replicated(ctx, s.lua.shareRenew, k.share(), append(s.shareArgs(r.Owner), lease))
+		msg, err = s.replicated(ctx, s.lua.shareRenew, k.share(), append(s.shareArgs(r), lease, decimal(r.Count)))
 	}
 	if err != nil {
 		return false, err
@@ -93,11 +104,12 @@ func (s *Store) Release(ctx context.Context, r *lock.Request) (lock.Outcome, err
 	var err error
 	if r.Kind == lock.Mutex {
 		args := []string{
-			string(r.Owner), s.here(r.Owner), s.claim, s.life, flag(r.Barging), s.publish, s.wakes, decimal(int64(r.Fence)), //nolint:gosec // below 2^53
+			string(r.Owner), s.here(r), s.claim, s.life, flag(r.Barging), s.publish, s.wakes, decimal(int64(r.Fence)), //nolint:gosec // below 2^53
+			receipt(r),
 		}
 		msg, err = s.run(ctx, s.lua.release, append(k.mutex(), k.channel()), args)
 	} else {
-		msg, err = s.run(ctx, s.lua.shareRelease, k.share(), append(s.shareArgs(r.Owner), flag(r.Barging)))
+		msg, err = s.run(ctx, s.lua.shareRelease, k.share(), append(s.shareArgs(r), flag(r.Barging), receipt(r)))
 	}
 	if err != nil {
 		return lock.Outcome{}, err
@@ -106,18 +118,26 @@ func (s *Store) Release(ctx context.Context, r *lock.Request) (lock.Outcome, err
 }
 
 // shareArgs are the first six that every share script has.
-func (s *Store) shareArgs(owner lock.Owner) []string {
-	return []string{string(owner), s.here(owner), s.claim, s.life, s.publish, s.wakes}
+func (s *Store) shareArgs(r *lock.Request) []string {
+	return []string{string(r.Owner), s.here(r), s.claim, s.life, s.publish, s.wakes}
+}
+
+// receipt is what a release is remembered by: who was released, and by whom.
+func receipt(r *lock.Request) string {
+	if r.By == r.Owner.Locker() {
+		return string(r.Owner)
+	}
+	return r.By + " " + string(r.Owner)
 }
 
 // here is how the owners begin that learn of a grant from the answer to a release.
 // Where replicas must confirm a grant, there are none: every waiter is woken, asks
 // for its grant, and waits for the replicas.
-func (s *Store) here(owner lock.Owner) string {
+func (s *Store) here(r *lock.Request) string {
 	if s.o.Replicas > 0 {
 		return "."
 	}
-	return owner.Locker() + "."
+	return r.By + "."
 }
 
 // Inspect implements lock.Store.
@@ -128,7 +148,7 @@ func (s *Store) Inspect(ctx context.Context, kind lock.Kind, name string) (lock.
 	if kind == lock.Mutex {
 		msg, err = s.run(ctx, s.lua.inspect, k.mutex()[:2], nil)
 	} else {
-		msg, err = s.run(ctx, s.lua.shareInspect, k.share(), s.shareArgs(""))
+		msg, err = s.run(ctx, s.lua.shareInspect, k.share(), s.shareArgs(&lock.Request{}))
 	}
 	if err != nil {
 		return lock.Info{}, err

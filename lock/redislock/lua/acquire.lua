@@ -4,7 +4,8 @@
 -- and a lease that begins anew; one that waits keeps its place.
 --
 -- KEYS[1] lock, a hash: o owner, f last fence, e end of the lease in ms, m metadata,
---         q if the queue may not be empty, x when the key expires in ms
+--         q if the queue may not be empty, x when the key expires in ms, l who was
+--         released last, and by whom; of a free lock o is '' or not there
 -- KEYS[2] queue, a list of owners           KEYS[3] waiters, a hash:
 --         owner -> "alive until ms:lease ms:metadata"
 -- ARGV[1] owner     ARGV[2] lease, ms       ARGV[3] life of the lock's key, ms
@@ -20,7 +21,7 @@ local t = call('TIME')
 local us = t[1] * 1000000 + t[2]
 local ms = (us - us % 1000) / 1000
 local h = call('HMGET', KEYS[1], 'o', 'f', 'e', 'm', 'q', 'x')
-local left = h[1] and h[3] - ms or 0
+local left = h[1] and math.max(h[3] - ms, 0) or 0
 
 if left > 0 and h[1] == owner then
 	call('HSET', KEYS[1], 'e', ms + lease)
@@ -28,7 +29,7 @@ if left > 0 and h[1] == owner then
 end
 
 local mine = left > 0 and ARGV[6] == h[1]
-if left <= 0 and ARGV[6] == '' then
+if left == 0 and ARGV[6] == '' then
 	local head = h[5] and call('LINDEX', KEYS[2], 0)
 	while head and head ~= owner do -- who has died in the queue is passed over
 		local until_ms = string.match(call('HGET', KEYS[3], head) or '', '^%d+')
@@ -60,11 +61,12 @@ end
 if ARGV[6] ~= '' then return {0, 0, '', 0, 0} end
 local first = 0
 if life > 0 then
-	local place = string.format('%.0f:%s:%s', ms + life, ARGV[2], ARGV[7])
+	local place = string.format('%.0f', ms + life) .. ':' .. ARGV[2] .. ':' .. ARGV[7]
 	if call('HSET', KEYS[3], owner, place) == 1 then call('RPUSH', KEYS[2], owner) end
 	if not h[5] then call('HSET', KEYS[1], 'q', '1') end
-	call('PEXPIRE', KEYS[2], life * 4)
-	call('PEXPIRE', KEYS[3], life * 4)
+	for i = 2, 3 do -- others may want it to live longer
+		if call('PTTL', KEYS[i]) < life * 4 then call('PEXPIRE', KEYS[i], life * 4) end
+	end
 	if call('LINDEX', KEYS[2], 0) == owner then first = 1 end
 end
 return {0, left, left > 0 and h[1] or '', call('LLEN', KEYS[2]), first}

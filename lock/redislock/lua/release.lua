@@ -11,66 +11,68 @@
 -- ARGV[6] SPUBLISH to the channel of the name, or PUBLISH to that of a Locker:
 -- ARGV[7] what the channels of Lockers begin with
 -- ARGV[8] the least that the last fence shall be afterwards
+-- ARGV[9] owner and releasing Locker, to know a repetition by
 --
--- Returns {1} released, {0} nothing was held; {…, owner, fence} if the lock was
--- handed to an owner of the same Locker.
+-- Returns {1} released, now or by the last release, {0} nothing was held; {…, owner,
+-- fence} if the lock was handed to an owner of the same Locker.
 
 local call = redis.call
-local owner, released = ARGV[1], 1
-local h = call('HMGET', KEYS[1], 'o', 'f', 'q', 'e')
-local us, ms
-
-local function clock()
-	if us then return end
-	local t = call('TIME')
-	us = t[1] * 1000000 + t[2]
-	ms = (us - us % 1000) / 1000
-end
+local owner, released = ARGV[1], 0
+local h = call('HMGET', KEYS[1], 'o', 'f', 'e', 'q', 'l', 'x')
+local t = call('TIME')
+local us = t[1] * 1000000 + t[2]
+local ms = (us - us % 1000) / 1000
+local left = h[1] and h[3] - ms or 0
 
 local function tell(who)
 	local channel = KEYS[4]
 	if ARGV[6] == 'PUBLISH' then channel = ARGV[7] .. string.match(who, '^[^.]*') end
-	call(ARGV[6], channel, who)
+	redis.pcall(ARGV[6], channel, who) -- without the right to, the waiter asks in time
 end
 
 if h[1] ~= owner then
-	if call('HDEL', KEYS[3], owner) == 0 then return {0} end
+	if call('HDEL', KEYS[3], owner) == 0 then return {h[5] == ARGV[9] and 1 or 0} end
 	call('LREM', KEYS[2], 1, owner)
-	clock()
-	if h[1] and h[4] - ms > 0 then return {0} end
-	released = 0 -- it is free, and this one may have been the one to take it
-elseif ARGV[8] ~= '0' and ARGV[8] + 0 > h[2] + 0 then
-	h[2] = ARGV[8]
-	call('HSET', KEYS[1], 'f', h[2])
+	if left > 0 then return {0} end -- else this one may have been the one to take it
+elseif left > 0 then
+	released, h[5] = 1, ARGV[9]
+	if ARGV[8] ~= '0' and ARGV[8] + 0 > h[2] + 0 then
+		h[2] = ARGV[8]
+		call('HSET', KEYS[1], 'f', h[2])
+	end
 end
 
-if ARGV[5] == '1' then
-	call('HDEL', KEYS[1], 'o', 'e', 'm')
-	local first = h[3] and call('LINDEX', KEYS[2], 0)
-	if first then tell(first) end
+local function free()
+	if h[1] then call('HSET', KEYS[1], 'o', '', 'e', '0', 'l', h[5] or '') end
 	return {released}
 end
 
-local next, place = h[3] and call('LPOP', KEYS[2]), nil
+if ARGV[5] == '1' then
+	local first = h[4] and call('LINDEX', KEYS[2], 0)
+	if first then tell(first) end
+	return free()
+end
+
+local next, place = h[4] and call('LPOP', KEYS[2]), nil
 while next do -- who has died in the queue is passed over
-	clock()
 	place = {string.match(call('HGET', KEYS[3], next) or '', '^(%d+):(%d+):(.*)$')}
 	call('HDEL', KEYS[3], next)
 	if place[1] and place[1] + 0 > ms then break end
 	next = call('LPOP', KEYS[2])
 end
 if not next then
-	call('HDEL', KEYS[1], 'o', 'e', 'm', 'q')
-	return {released}
+	if h[4] then call('HDEL', KEYS[1], 'q') end
+	return free()
 end
 local here = string.sub(next, 1, #ARGV[2]) == ARGV[2]
-local lease = place[2] + 0
+local lease, life = place[2] + 0, math.max(ARGV[4], 2 * place[2])
+if not h[6] or h[6] - ms < math.max(ARGV[4] / 2, 2 * place[2]) then
+	h[6] = ms + life
+	call('PEXPIRE', KEYS[1], life)
+end
 if not here then lease = math.min(lease, ARGV[3] + 0) end
 local f = math.max((h[2] or 0) + 1, us)
-local life = math.max(ARGV[4], 2 * place[2])
-call('HSET', KEYS[1], 'o', next, 'f', f, 'e', ms + lease, 'm', place[3],
-	'x', ms + life)
-call('PEXPIRE', KEYS[1], life)
+call('HSET', KEYS[1], 'o', next, 'f', f, 'e', ms + lease, 'm', place[3], 'l', h[5] or '', 'x', h[6])
 if here then return {released, next, f} end
 tell(next)
 return {released}

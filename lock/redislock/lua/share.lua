@@ -1,8 +1,8 @@
 -- share: what the scripts of read-write locks and semaphores have in common. It
 -- stands in front of each of them.
 --
--- KEYS[1] the sum, a hash: f last fence, u units held, and for each holder
---         its owner -> "count:fence:metadata"
+-- KEYS[1] the sum, a hash: f last fence, u units held, l who was released last,
+--         and by whom; and for each holder its owner -> "count:fence:metadata"
 -- KEYS[2] holders, a sorted set: owner -> end of the lease in ms
 -- KEYS[3] queue, a list of owners     KEYS[4] waiters, a hash:
 --         owner -> "alive until ms:lease ms:count:limit:metadata"
@@ -21,6 +21,19 @@ local ms = (us - us % 1000) / 1000
 local u = tonumber(call('HGET', KEYS[1], 'u') or '0')
 
 local function number(n) return format('%.0f', n) end
+
+-- lengthen lets a key live for a time, or longer where others want that.
+local function lengthen(key, least, life)
+	if call('PTTL', key) < least then call('PEXPIRE', key, number(life)) end
+end
+
+-- keep lets what a lease needs outlive it by far.
+local function keep(lease)
+	local life = math.max(ARGV[4] + 0, 2 * lease)
+	local least = math.max(ARGV[4] / 2, 2 * lease)
+	lengthen(KEYS[1], least, life)
+	lengthen(KEYS[2], least, life)
+end
 
 local function drop(who)
 	if call('ZREM', KEYS[2], who) == 0 then return false end
@@ -41,8 +54,7 @@ local function grant(who, count, lease, metadata)
 	u = u + count
 	call('HSET', KEYS[1], 'f', f, 'u', number(u), who, number(count) .. ':' .. f .. ':' .. metadata)
 	call('ZADD', KEYS[2], ms + lease, who)
-	call('PEXPIRE', KEYS[1], ARGV[4])
-	call('PEXPIRE', KEYS[2], ARGV[4])
+	keep(lease)
 	return f
 end
 
@@ -70,7 +82,7 @@ end
 local function tell(who)
 	local channel = KEYS[5]
 	if ARGV[5] == 'PUBLISH' then channel = ARGV[6] .. match(who, '^[^.]*') end
-	call(ARGV[5], channel, who)
+	redis.pcall(ARGV[5], channel, who) -- without the right to, the waiter asks in time
 end
 
 -- hand grants what is free to the first in the queue, as far as it goes, and

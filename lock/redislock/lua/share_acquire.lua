@@ -7,7 +7,7 @@
 -- ARGV[10] take over from this owner, or ''
 -- ARGV[11] count      ARGV[12] limit      ARGV[13] metadata, or ''
 --
--- Returns {1, fence}, {2} for a count that cannot grow, or
+-- Returns {1, fence}, {2} for more than the owner holds, which cannot grow, or
 -- {0, ms left, holder, waiters, 1 if first in the queue}.
 
 local lease, life = ARGV[7] + 0, ARGV[8] + 0
@@ -15,14 +15,10 @@ local count, limit = ARGV[11] + 0, ARGV[12] + 0
 expire()
 
 if call('ZSCORE', KEYS[2], owner) then
-	local has, f, metadata = match(call('HGET', KEYS[1], owner), '^(%d+):(%d+):(.*)$')
-	if has + 0 ~= count then
-		if u - has + count > limit then return {2} end
-		drop(owner)
-		f = grant(owner, count, lease, metadata)
-		hand()
-	end
+	local has, f = match(call('HGET', KEYS[1], owner), '^(%d+):(%d+)')
+	if count > has + 0 then return {2} end
 	call('ZADD', KEYS[2], ms + lease, owner)
+	keep(lease)
 	return {1, f}
 end
 
@@ -43,10 +39,10 @@ end
 
 local first = 0
 if life > 0 then
-	local place = format('%.0f:%s:%s:%s:%s', ms + life, ARGV[7], ARGV[11], ARGV[12], ARGV[13])
+	local place = number(ms + life) .. ':' .. ARGV[7] .. ':' .. ARGV[11] .. ':' .. ARGV[12] .. ':' .. ARGV[13]
 	if call('HSET', KEYS[4], owner, place) == 1 then call('RPUSH', KEYS[3], owner) end
-	call('PEXPIRE', KEYS[3], life * 4)
-	call('PEXPIRE', KEYS[4], life * 4)
+	lengthen(KEYS[3], life * 4, life * 4)
+	lengthen(KEYS[4], life * 4, life * 4)
 	if not who or who == owner then first = 1 end
 end
 local next = call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')

@@ -4,13 +4,20 @@
 --
 -- KEYS and ARGV[1…6] as in share
 -- ARGV[7] '1': leave it free and only wake the first in the queue
+-- ARGV[8] owner and releasing Locker, to know a repetition by
 --
--- Returns {released 0|1, owner, fence, …}: what was handed to owners of the same
--- Locker.
+-- Returns {1 if released, now or by the last release, owner, fence, …}: what was
+-- handed to owners of the same Locker.
 
 expire()
 local out = {0}
-if drop(owner) then out[1] = 1 elseif not leave(owner) then return out end
+if drop(owner) then
+	out[1] = 1
+	call('HSET', KEYS[1], 'l', ARGV[8])
+elseif not leave(owner) then
+	if call('HGET', KEYS[1], 'l') == ARGV[8] then out[1] = 1 end
+	return out
+end
 if ARGV[7] == '1' then
 	local who = head()
 	if who then tell(who) end
