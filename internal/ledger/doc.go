@@ -56,6 +56,13 @@
 // the database refuses that, the lane gets its units back; where even the order
 // cannot be read, the letter alone is kept. Nothing waits behind it.
 //
+// # Gate
+//
+// What the doorkeepers share belongs to no sale and is no part of a journal: lists of
+// who is denied, allowed or challenged, settings, and keys to sign with. One row is
+// the gate's lock, and counts its changes: each listing bears the number of its last
+// one, so that an instance which knows a number asks for what came after it.
+//
 // # Journal
 //
 // Each transition appends one row to the journal of its sale: numbers without

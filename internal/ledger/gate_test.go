@@ -38,8 +38,8 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 		raw, err := json.Marshal(v)
 		require.NoError(t, err)
 		printed.Write(raw)
-		slog.New(slog.NewTextHandler(&printed, nil)).Info("x", "v", v)
-		slog.New(slog.NewJSONHandler(&printed, nil)).Info("x", "v", v)
+		slog.New(slog.NewTextHandler(&printed, nil)).Info("x", slog.Any("v", v))
+		slog.New(slog.NewJSONHandler(&printed, nil)).Info("x", slog.Any("v", v))
 	}
 	fmt.Fprintln(&printed, k.Secret.String(), k.String())
 	text := printed.String()
@@ -98,8 +98,16 @@ type crowded struct {
 	Store
 	n       int
 	known   Listing
-	written int // listings
+	key     GateKey // to be seen in a transaction only
+	written int     // listings and keys
 }
+
+func (*crowded) Read() Reader { return crowdedReader{} }
+
+// crowdedReader has not seen what another instance writes at this moment.
+type crowdedReader struct{ Reader }
+
+func (crowdedReader) GateKeys(context.Context) ([]GateKey, error) { return nil, nil }
 
 func (c *crowded) Update(_ context.Context, fn func(Tx) error) error {
 	return fn(&crowdedTx{crowded: c})
@@ -120,8 +128,21 @@ func (c *crowdedTx) ListingsOf(context.Context, []Subject) (map[Subject]Listing,
 func (c *crowdedTx) CountListings(context.Context, time.Time) (int, error) { return c.n, nil }
 
 func (c *crowdedTx) WriteGate(_ context.Context, w *GateChanges) error {
-	c.written += len(w.Listings)
+	c.written += len(w.Listings) + len(w.Keys)
 	return nil
+}
+
+func (c *crowdedTx) GateKeys(context.Context) ([]GateKey, error) { return []GateKey{c.key}, nil }
+
+// TestFirstKeyOfAnother: who finds no key at first finds the one that another
+// instance has made meanwhile.
+func TestFirstKeyOfAnother(t *testing.T) {
+	t.Parallel()
+	c := &crowded{key: GateKey{ID: 1, Secret: GateSecret{7}}}
+	k, err := New(c).EnsureGateKey(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, c.key, k)
+	require.Zero(t, c.written)
 }
 
 // TestListingsAreBounded: at the bound nothing new is taken, while what is in force

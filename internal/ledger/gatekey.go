@@ -66,12 +66,12 @@ func (b *Book) EnsureGateKey(ctx context.Context) (GateKey, error) {
 	}
 	var key GateKey
 	err = b.onGate(ctx, func(tx Tx, g *gateDesk) error {
-		keys, err := tx.GateKeys(ctx) // another instance may have been first
-		if err != nil {
-			return err
+		found, readErr := tx.GateKeys(ctx) // another instance may have been first
+		if readErr != nil {
+			return readErr
 		}
-		if len(keys) > 0 {
-			key = keys[0]
+		if len(found) > 0 {
+			key = found[0]
 			return nil
 		}
 		key = g.newKey(1)

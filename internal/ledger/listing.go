@@ -94,9 +94,9 @@ func (b *Book) PutListing(ctx context.Context, l Listing) (Listing, error) {
 		if !next.ExpiresAt.IsZero() && !g.now.Before(next.ExpiresAt) {
 			return sale.Invalid("expires_at", "a listing ends in the future", "name a later time, or none for a listing without an end")
 		}
-		found, err := tx.ListingsOf(ctx, []Subject{next.Subject})
-		if err != nil {
-			return err
+		found, readErr := tx.ListingsOf(ctx, []Subject{next.Subject})
+		if readErr != nil {
+			return readErr
 		}
 		old, known := found[next.Subject]
 		fresh := 1
@@ -109,8 +109,8 @@ func (b *Book) PutListing(ctx context.Context, l Listing) (Listing, error) {
 				return nil
 			}
 		}
-		if err := g.room(ctx, tx, fresh); err != nil {
-			return err
+		if roomErr := g.room(ctx, tx, fresh); roomErr != nil {
+			return roomErr
 		}
 		entered := next
 		entered.CreatedAt = g.now
@@ -225,14 +225,14 @@ func (b *Book) DropListing(ctx context.Context, s Subject, author string) (Listi
 	if err != nil {
 		return Listing{}, err
 	}
-	if err := checkAuthor(author); err != nil {
+	if err = checkAuthor(author); err != nil {
 		return Listing{}, err
 	}
 	var kept Listing
 	err = b.onGate(ctx, func(tx Tx, g *gateDesk) error {
-		found, err := tx.ListingsOf(ctx, []Subject{s})
-		if err != nil {
-			return err
+		found, readErr := tx.ListingsOf(ctx, []Subject{s})
+		if readErr != nil {
+			return readErr
 		}
 		l, known := found[s]
 		if !known || !l.InForce(g.now) {
@@ -256,9 +256,9 @@ func (b *Book) Ban(ctx context.Context, offences []Offence) ([]Listing, error) {
 	}
 	out := make([]Listing, len(offences))
 	err = b.onGate(ctx, func(tx Tx, g *gateDesk) error {
-		stand, err := tx.ListingsOf(ctx, subjects)
-		if err != nil {
-			return err
+		stand, readErr := tx.ListingsOf(ctx, subjects)
+		if readErr != nil {
+			return readErr
 		}
 		more, sentenced := 0, make(map[Subject]bool)
 		for i := range offences {
@@ -273,8 +273,8 @@ func (b *Book) Ban(ctx context.Context, offences []Offence) ([]Listing, error) {
 			}
 			stand[s], sentenced[s] = offences[i].sentence(&old, g.now), true
 		}
-		if err := g.room(ctx, tx, more); err != nil {
-			return err
+		if roomErr := g.room(ctx, tx, more); roomErr != nil {
+			return roomErr
 		}
 		for i, s := range subjects {
 			if sentenced[s] {

@@ -45,6 +45,7 @@ func (w *world) listings(t *testing.T) (all []ledger.Listing) {
 		if len(page) == 0 {
 			return all
 		}
+		require.Greater(t, page[0].Version, after)
 		all = append(all, page...)
 		after = page[len(page)-1].Version
 	}

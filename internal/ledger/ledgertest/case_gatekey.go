@@ -30,8 +30,8 @@ func settingsReplaced(t *testing.T, w *world) {
 	require.NoError(t, err)
 	require.Zero(t, none)
 	put := func(version int64, text []byte, author string) error {
-		_, err := w.ledger.PutGateSettings(t.Context(), version, text, author)
-		return err
+		_, putErr := w.ledger.PutGateSettings(t.Context(), version, text, author)
+		return putErr
 	}
 	requireCode(t, sale.CodeVersionMismatch, put(1, []byte("{}"), "olga"))
 	for _, text := range [][]byte{nil, {}, make([]byte, ledger.MaxSettings+1)} {

@@ -147,8 +147,8 @@ func TestDamagedGate(t *testing.T) {
 	require.NoError(t, err)
 	d.sql(t, "UPDATE gate_listings SET effect = 'shout' WHERE version = 1")
 	for after, want := range map[int64]int{0: 2, 1: 2, 2: 1} {
-		page, err := d.Listings(ctx, after, 2)
-		require.NoError(t, err)
+		page, listErr := d.Listings(ctx, after, 2)
+		require.NoError(t, listErr)
 		require.Len(t, page, want)
 	}
 	require.NotZero(t, d.reports())

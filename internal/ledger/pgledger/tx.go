@@ -25,15 +25,17 @@ import (
 // miss what the one waited for has written, and every second writer of a hot sale
 // would have to begin anew.
 //
-// Three things do not belong to a sale and are held by unique indexes: slugs, API
-// keys, and the ids of payments. A payment that was entered for another sale at the
-// same time fails the guard of payments_put, and its repetition is told the truth.
+// The gate has a row of its own, which is locked likewise by whoever writes to it, and
+// never together with a sale. Three things belong to neither and are held by unique
+// indexes: slugs, API keys, and the ids of payments. A payment that was entered for
+// another sale at the same time fails the guard of payments_put, and its repetition is
+// told the truth.
 type tx struct {
 	*session
 	reader
 	store   *Store
 	now     time.Time
-	settled bool // now is the time at which the first sale was locked
+	settled bool // now is the time at which the first sale, or the gate, was locked
 	spans   []ledger.Span
 	locked  map[sale.Number]bool
 	// unknown are users who were looked up, of a sale that is locked, and have no row.
