@@ -9,6 +9,7 @@ run() {
 		grep -E '^(RATIO |  [^ ]|ok|FAIL|--- FAIL|panic)|_test\.go:'
 }
 run ./internal/bench "${1:-.}"
-# The locks stand beside other libraries, in a module of its own.
+# Locks and limits stand beside other libraries, in a module of its own.
 cd bench
 run ./locks "${1:-.}"
+run ./limits "${1:-.}"

@@ -32,12 +32,16 @@ func New(r limit.Rate) *Plan {
 }
 
 // Top is the largest debt that a bucket may have: of a leaky one, that of a full
-// queue and the largest call behind it.
+// queue and the largest call behind it. Other algorithms have none.
 func (p *Plan) Top() int64 {
-	if p.Rate.Algorithm == limit.LeakyBucket {
+	switch p.Rate.Algorithm {
+	case limit.TokenBucket:
+		return p.Limit * p.Unit
+	case limit.LeakyBucket:
 		return 2 * p.Limit * p.Unit
+	case limit.FixedWindow, limit.SlidingWindow, limit.Concurrency:
 	}
-	return p.Limit * p.Unit
+	return 0
 }
 
 // maxPlans bounds a Book; rates beyond it are worked out each time.
