@@ -23,6 +23,12 @@ func (l *Locker) take(ctx context.Context, r Request, wait time.Duration, opts [
 		}
 		return outer.hold.reenter(ctx, outer, r.Count)
 	}
+	r.Barging = c.barging
+	return l.acquire(ctx, r, c)
+}
+
+// acquire is one attempt, from the first call to the lease.
+func (l *Locker) acquire(ctx context.Context, r Request, c call) (*Lease, error) {
 	if ctx.Err() != nil {
 		return nil, notAcquired(ended(ctx))
 	}
@@ -30,7 +36,7 @@ func (l *Locker) take(ctx context.Context, r Request, wait time.Duration, opts [
 		return nil, notAcquired(ErrClosed)
 	}
 	defer l.work.Done()
-	r.Owner, r.By, r.Lease, r.Barging, r.Metadata = l.owner(), l.id, c.lease, c.barging, c.meta
+	r.Owner, r.By, r.Lease, r.Metadata = l.owner(), l.id, c.lease, c.meta
 	a := attempt{l: l, r: r, c: c, start: time.Now()}
 	got, err := a.run(ctx)
 	waited := time.Since(a.start)
@@ -38,14 +44,23 @@ func (l *Locker) take(ctx context.Context, r Request, wait time.Duration, opts [
 		l.config.Observe(Event{Kind: NotAcquired, Lock: r.Kind, Name: r.Name, Owner: r.Owner, Took: waited, Err: err})
 		return nil, err
 	}
+	r.From, got.unsure = "", a.unsure
+	lease := l.hold(ctx, r, c, got)
+	if lease == nil {
+		a.abandon(ctx)
+		err = notAcquired(ErrClosed)
+		l.config.Observe(Event{Kind: NotAcquired, Lock: r.Kind, Name: r.Name, Owner: r.Owner, Took: waited, Err: err})
+		return nil, err
+	}
 	l.config.Observe(Event{Kind: Acquired, Lock: r.Kind, Name: r.Name, Owner: r.Owner, Fence: got.fence, Took: waited})
-	return l.hold(ctx, r, c, got), nil
+	return lease, nil
 }
 
 // taken is a grant and the moment from which its lease certainly runs.
 type taken struct {
-	fence Fence
-	sent  time.Time
+	fence  Fence
+	sent   time.Time
+	unsure bool // an earlier call has ended without an answer
 }
 
 // attempt is one way to a lock, from the first call until it is held or given up.
@@ -64,7 +79,10 @@ type attempt struct {
 }
 
 func (a *attempt) run(ctx context.Context) (taken, error) {
-	if a.c.wait == 0 {
+	switch {
+	case a.r.From != "":
+		return a.adopt(ctx)
+	case a.c.wait == 0:
 		return a.once(ctx)
 	}
 	a.r.Queue = a.l.config.Waiter
@@ -108,9 +126,9 @@ func (a *attempt) wait(ctx context.Context, topic string) (taken, error) {
 		case <-bound:
 			return taken{}, a.refused()
 		case <-ctx.Done():
-			return taken{}, notAcquired(ended(ctx))
+			return taken{}, a.givenUp(ended(ctx))
 		case <-a.l.closed:
-			return taken{}, notAcquired(ErrClosed)
+			return taken{}, a.givenUp(ErrClosed)
 		}
 	}
 	joined := false
@@ -124,7 +142,7 @@ func (a *attempt) wait(ctx context.Context, topic string) (taken, error) {
 		}
 		if !joined && topic != "" { // most locks are free and need nobody to tell
 			joined = true
-			a.l.topics.join(ctx, topic)
+			a.l.topics.join(topic) //nolint:contextcheck // a subscription is not one waiter's
 			defer a.l.topics.leave(topic)
 		}
 		if got, err = a.rest(ctx, bound); err != nil || got.fence != 0 {
@@ -145,33 +163,41 @@ func (a *attempt) rest(ctx context.Context, bound <-chan time.Time) (taken, erro
 		case got.fence == 0 || !a.usable(got):
 			return taken{}, nil
 		case ctx.Err() != nil:
-			return taken{}, notAcquired(ended(ctx))
+			return taken{}, a.givenUp(ended(ctx))
 		}
 		return got, nil
 	case <-pause.C:
 		return taken{}, nil
 	case <-bound:
-		return taken{}, a.refused()
+		return taken{}, a.givenUp(nil)
 	case <-ctx.Done():
-		return taken{}, notAcquired(errors.Join(a.refused(), ended(ctx)))
+		return taken{}, a.givenUp(ended(ctx))
 	case <-a.l.closed:
-		return taken{}, notAcquired(ErrClosed)
+		return taken{}, a.givenUp(ErrClosed)
 	}
 }
 
 // ask calls the store once. A grant counts only if its lease has not run out on
 // the way and nobody has stopped waiting for it.
 func (a *attempt) ask(ctx context.Context) (taken, error) {
-	within, cancel := context.WithTimeout(ctx, a.l.callTimeout(a.r.Lease))
 	sent := time.Now()
+	limit := a.l.callTimeout(a.r.Lease)
+	if a.c.wait > 0 {
+		limit = min(limit, a.c.wait-sent.Sub(a.start))
+	}
+	within, cancel := context.WithTimeout(ctx, limit)
 	grant, err := a.l.store.Acquire(within, &a.r)
+	silent := within.Err() != nil
 	cancel()
 	a.unsure = a.unsure || err != nil
 	switch {
 	case ctx.Err() != nil:
 		return taken{}, ended(ctx)
 	case err != nil:
-		a.trouble = err
+		if a.trouble = err; silent { // that a context has ended is said of the caller's alone
+			a.trouble = &StoreError{Op: "acquire", Err: fmt.Errorf("no answer in %s", limit)}
+			return taken{}, a.trouble
+		}
 		return taken{}, err
 	case grant.Refused:
 		return taken{}, ErrUpgrade
@@ -202,9 +228,13 @@ func (a *attempt) hopeless(ctx context.Context, err error) bool {
 	return time.Since(a.since) >= a.l.config.Patience
 }
 
+// longestPoll finds a grant that nobody told of before it lapses, however long a
+// place in the queue lives: a store keeps unclaimed grants for two seconds.
+const longestPoll = 500 * time.Millisecond
+
 // pause is how long to wait for a signal before asking again.
 func (a *attempt) pause() time.Duration {
-	poll := a.r.Queue / 4
+	poll := min(a.r.Queue/4, longestPoll)
 	switch {
 	case a.trouble != nil:
 		return jitter(min(poll, 10*time.Millisecond<<min(a.tries, 10)))
@@ -225,6 +255,15 @@ func (a *attempt) refused() error {
 	}
 }
 
+// givenUp is the error of waiting that came to nothing: what was in the way, what
+// was wrong with the store, and why waiting ended, if not because it was bounded.
+func (a *attempt) givenUp(cause error) error {
+	if a.trouble == nil && cause == nil {
+		return a.refused()
+	}
+	return errors.Join(a.refused(), a.trouble, cause)
+}
+
 // ended returns why a context has ended: its error and its cause.
 func ended(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
@@ -242,22 +281,26 @@ func (a *attempt) abandon(ctx context.Context) {
 	l := a.l
 	l.work.Go(func() { // the caller is counted, so the group is not at rest
 		detached := context.WithoutCancel(ctx)
-		if _, err := l.giveBack(detached, &a.r); err != nil || !a.unsure {
-			return // what could not be given back ends by itself: nobody renews it
+		if _, err := l.giveBack(detached, &a.r); err == nil && a.unsure {
+			l.undoLate(detached, &a.r) // else it ends by itself: nobody renews it
 		}
-		late := time.NewTimer(l.callTimeout(a.r.Lease))
-		defer late.Stop()
-		select {
-		case <-late.C:
-		case <-l.closed:
-		}
-		_, _ = l.giveBack(detached, &a.r)
 	})
 }
 
+// undoLate releases once more what a call without an answer, which was on its way
+// when it was released, may have brought about since.
+func (l *Locker) undoLate(ctx context.Context, r *Request) {
+	late := time.NewTimer(l.callTimeout(r.Lease))
+	defer late.Stop()
+	select {
+	case <-late.C:
+	case <-l.closed:
+	}
+	_, _ = l.giveBack(ctx, r)
+}
+
 // giveBack releases what a request may hold, tries again after an error of
-// unknown outcome, and passes what it frees to waiters of this Locker. Where a
-// later try finds nothing to release, an earlier one has done it.
+// unknown outcome, and passes what it frees to waiters of this Locker.
 func (l *Locker) giveBack(ctx context.Context, r *Request) (Outcome, error) {
 	const tries = 3
 	var failed error
@@ -269,7 +312,6 @@ func (l *Locker) giveBack(ctx context.Context, r *Request) (Outcome, error) {
 		if err == nil {
 			l.waiters.hand(outcome.Next, sent)
 			if failed != nil {
-				outcome.Released = true
 				// The answer that was lost may have named one of our waiters.
 				l.waiters.nudge(l.store.Topic(r))
 			}

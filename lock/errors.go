@@ -23,21 +23,25 @@ var (
 	ErrReleased = fmt.Errorf("%w: it was released", ErrNotHeld)
 	// ErrMaxHold is an ErrLost that the holder's own option brought about.
 	ErrMaxHold = fmt.Errorf("%w: held for longer than allowed", ErrLost)
-	// ErrUpgrade refuses to make a reader a writer while others read: two that
-	// wait for each other would wait for ever. Release the read lock first.
-	ErrUpgrade = errors.New("lock: a reader cannot become the writer while others read")
+	// ErrUpgrade refuses to make a reader a writer, also where it is the only one:
+	// two that wait for each other would wait for ever. Release the read lock first.
+	ErrUpgrade = errors.New("lock: a reader cannot become the writer")
 	// ErrReentry refuses a second lock of the same name in one chain of contexts
 	// where re-entry was switched off.
 	ErrReentry = errors.New("lock: the context holds this lock already")
 	// ErrReplication is a grant that too few replicas have confirmed in time.
 	ErrReplication = errors.New("lock: too few replicas have confirmed")
-	// ErrClosed is any use of a Locker after Close.
+	// ErrClosed is any use of a Locker after Close. A lease that Close took away is
+	// over by ErrReleased and ErrClosed, both.
 	ErrClosed = errors.New("lock: the locker is closed")
 	// ErrInvalid is a mistake in a name or an option; nothing was sent.
 	ErrInvalid = errors.New("lock: invalid")
 	// ErrUnsupported is a kind of lock that a store does not offer.
 	ErrUnsupported = errors.New("lock: not offered by this store")
 )
+
+// errTaken ends a lease that its holder still wanted, by Close.
+var errTaken = fmt.Errorf("%w: %w", ErrReleased, ErrClosed)
 
 // NotAcquiredError says who was in the way when the attempt ended. It is an
 // ErrNotAcquired.

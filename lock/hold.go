@@ -24,33 +24,41 @@ type hold struct {
 	l     *Locker
 	c     call
 	began time.Time
-	turn  sync.Mutex // of the calls that change the lease; each is bounded
+	turn  chan struct{} // full during a call that changes the lease
 
 	mu       sync.Mutex
-	r        Request // what the store is asked with; Lease, Count and Fence change
+	r        Request // what the store is asked with; Lease and Count change
 	state    state
-	cause    error // of lost
-	unsure   bool  // a release has ended without an answer
+	cause    error // of every state but held
+	late     bool  // a call that acquires may still be on its way
 	renewing bool
-	until    time.Time // the promise: nobody else holds it before
-	base     time.Time // what renewals keep to: each third of the lease after it
-	due      time.Time // the next renewal
+	least    time.Duration // the shortest lease of calls that may still be on their way, or zero
+	until    time.Time     // the promise: nobody else holds it before
+	base     time.Time     // what renewals keep to: each third of the lease after it
+	due      time.Time     // the next renewal
 	timer    *time.Timer
-	leases   []*Lease
+	leases   []*Lease // also those whose part the store has not taken back yet
+	news     []Event  // to be told when no lock is held
 }
 
-// hold begins the life of something that was acquired.
+// hold begins the life of something that was acquired. It is nil after Close.
 func (l *Locker) hold(ctx context.Context, r Request, c call, got taken) *Lease {
 	r.Fence, r.Queue = got.fence, 0
-	h := &hold{l: l, c: c, r: r, began: got.sent}
+	h := &hold{l: l, c: c, r: r, began: got.sent, late: got.unsure, turn: make(chan struct{}, 1)}
+	if got.unsure {
+		h.least = r.Lease
+	}
 	h.until = validUntil(got.sent, r.Lease)
 	h.base, h.due = got.sent, got.sent.Add(r.Lease/3)
 	lease := newLease(ctx, h, r.Count)
 	h.leases = []*Lease{lease}
 	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !l.keep(h) {
+		lease.end(ErrReleased)
+		return nil
+	}
 	h.timer = time.AfterFunc(h.nextTick(time.Now()), h.tick)
-	h.mu.Unlock()
-	l.keep(h)
 	return lease
 }
 
@@ -81,9 +89,19 @@ func (h *hold) nextTick(now time.Time) time.Duration {
 	return max(next.Sub(now), 0)
 }
 
+// length is the lease that may be relied on: a call without an answer may come
+// late, and make it shorter. The caller holds mu.
+func (h *hold) length() time.Duration {
+	if h.least > 0 {
+		return min(h.least, h.r.Lease)
+	}
+	return h.r.Lease
+}
+
 // tick is the watchdog: it renews when it is time, and knows a loss in time even
 // if the store does not answer.
 func (h *hold) tick() {
+	defer h.tell()
 	h.mu.Lock()
 	now := time.Now()
 	if h.state != held {
@@ -99,8 +117,10 @@ func (h *hold) tick() {
 		h.mu.Unlock()
 		return
 	}
-	renew := h.renews(now) && !h.renewing && !now.Before(h.due) && h.l.begin()
-	h.renewing = h.renewing || renew
+	renew := false
+	if h.renews(now) && !h.renewing && !now.Before(h.due) {
+		renew, h.renewing = h.l.begin(), true // after Close nothing is renewed
+	}
 	h.timer.Reset(h.nextTick(now))
 	h.mu.Unlock()
 	if renew {
@@ -119,21 +139,38 @@ func (h *hold) watch() {
 	if h.state != held {
 		return
 	}
-	now, third := time.Now(), h.r.Lease/3
+	now, third := time.Now(), h.length()/3
 	if ok && err == nil {
 		h.due = now.Add(third - now.Sub(h.base)%third)
 	} else {
-		h.due = now.Add(h.r.Lease / 12)
+		h.due = now.Add(third / 4)
 	}
 	h.timer.Reset(h.nextTick(now))
 }
 
+// take waits for the turn to change the lease.
+func (h *hold) take(ctx context.Context) error {
+	select {
+	case h.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case h.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
 // renew asks the store once to let the lease begin anew, for a new length if one
-// is given. It reports whether the lease is still held; with an error that is
-// unknown.
+// is given, and to take back what is not needed any more. It reports whether the
+// lease is still held; with an error that is unknown.
 func (h *hold) renew(ctx context.Context, length time.Duration) (bool, error) {
-	h.turn.Lock()
-	defer h.turn.Unlock()
+	if err := h.take(ctx); err != nil {
+		return false, err
+	}
+	defer func() { <-h.turn }()
 	if ctx.Err() != nil {
 		return false, ended(ctx)
 	}
@@ -155,98 +192,132 @@ func (h *hold) renew(ctx context.Context, length time.Duration) (bool, error) {
 	defer h.mu.Unlock()
 	switch {
 	case err != nil:
-		h.tell(RenewFailed, time.Since(sent), err)
+		h.doubt(r.Lease, sent)
+		h.note(RenewFailed, time.Since(sent), err)
 	case h.state != held: // given back meanwhile
 	case !ok:
 		h.lose(ErrLost)
 	default:
-		h.r.Lease, h.until = r.Lease, validUntil(sent, r.Lease)
-		h.tell(Renewed, time.Since(sent), nil)
+		h.r.Lease = r.Lease
+		h.until = validUntil(sent, h.length())
+		h.note(Renewed, time.Since(sent), nil)
 	}
 	return ok, err
 }
 
+// doubt is what a renewal without an answer leaves behind: it may have set its
+// lease, or may do so at any time. The caller holds mu.
+func (h *hold) doubt(lease time.Duration, sent time.Time) {
+	before := h.length()
+	if h.least == 0 || lease < h.least {
+		h.least = lease
+	}
+	if h.state != held || lease >= before {
+		return
+	}
+	if until := validUntil(sent, lease); until.Before(h.until) {
+		h.until = until
+	}
+	h.base, h.due = sent, time.Now().Add(lease/12)
+	h.timer.Reset(h.nextTick(time.Now()))
+}
+
 // gone returns why the hold is over, or nil. The caller holds mu.
 func (h *hold) gone() error {
-	switch h.state {
-	case held:
+	if h.state == held {
 		return nil
-	case lost:
-		return h.cause
-	case leaving, released:
 	}
-	return ErrReleased
+	return h.cause
 }
 
 // lose ends the hold without a call. The caller holds mu.
 func (h *hold) lose(cause error) {
-	h.state, h.cause = lost, cause
-	h.end(cause)
-	h.tell(Lost, time.Since(h.began), cause)
+	h.end(lost, cause)
+	h.note(Lost, time.Since(h.began), cause)
 }
 
-// end stops the watchdog and tells every lease. The caller holds mu.
-func (h *hold) end(cause error) {
+// end stops the watchdog and ends every lease. The caller holds mu.
+func (h *hold) end(s state, cause error) {
+	h.state, h.cause = s, cause
 	h.timer.Stop()
 	for _, lease := range h.leases {
-		lease.cancel(cause)
+		lease.end(cause)
 	}
 	h.l.forget(h)
 }
 
-func (h *hold) tell(kind EventKind, took time.Duration, err error) {
-	h.l.config.Observe(Event{
+// note keeps an event until it can be told. The caller holds mu.
+func (h *hold) note(kind EventKind, took time.Duration, err error) {
+	h.news = append(h.news, Event{
 		Kind: kind, Lock: h.r.Kind, Name: h.r.Name, Owner: h.r.Owner, Fence: h.r.Fence, Took: took, Err: err,
 	})
 }
 
-// drop takes one of several leases away; what remains may need less. It reports
-// whether it was the last one, which stays until the store has confirmed.
-func (h *hold) drop(lease *Lease) (last bool, need int64, err error) {
+// tell passes on what happened, while no lock is held: who is told may look at the
+// lease.
+func (h *hold) tell() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	i := slices.Index(h.leases, lease)
-	if i < 0 {
-		return false, 0, ErrReleased
+	news := h.news
+	h.news = nil
+	h.mu.Unlock()
+	for _, e := range news {
+		h.l.config.Observe(e)
 	}
-	if len(h.leases) == 1 {
-		return true, 0, nil
-	}
-	h.leases = slices.Delete(h.leases, i, i+1)
-	lease.cancel(ErrReleased)
-	for _, other := range h.leases {
-		need = max(need, other.count)
-	}
-	if h.state == lost {
-		return false, 0, h.cause
-	}
-	return false, need, nil
 }
 
-// shrink gives back the part of a hold that nobody needs any more: a writer
-// becomes a reader.
-func (h *hold) shrink(ctx context.Context, need int64) error {
-	h.turn.Lock()
-	defer h.turn.Unlock()
-	h.mu.Lock()
-	r := h.r
-	err := h.gone()
-	h.mu.Unlock()
-	if err != nil || need >= r.Count {
-		return err
-	}
-	r.Count = need
-	within, cancel := context.WithTimeout(ctx, h.l.callTimeout(r.Lease))
-	defer cancel()
-	sent := time.Now()
-	ok, err := h.l.store.Renew(within, &r)
-	if err != nil {
-		return err
-	}
+// leave ends one lease. It reports whether it was the last one, which ends when
+// everything is given back, or else whether the others need less; then every call
+// from now on gives the rest back.
+func (h *hold) leave(lease *Lease) (last, less bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.state == held && ok {
-		h.r.Count, h.until = need, validUntil(sent, r.Lease)
+	if !slices.Contains(h.leases, lease) {
+		return false, false, lease.over
+	}
+	if h.state != held {
+		return true, false, nil
+	}
+	var need int64
+	for _, other := range h.leases {
+		if other != lease && other.over == nil {
+			need = max(need, other.count)
+		}
+	}
+	if need == 0 {
+		return true, false, nil
+	}
+	lease.end(ErrReleased)
+	if need >= h.r.Count && lease.count <= h.r.Count {
+		h.remove(lease)
+		return false, false, nil
+	}
+	h.r.Count = need
+	return false, true, nil
+}
+
+// remove forgets a lease whose part is given back, and reports whether it was
+// there. The caller holds mu.
+func (h *hold) remove(lease *Lease) bool {
+	i := slices.Index(h.leases, lease)
+	if i >= 0 {
+		h.leases = slices.Delete(h.leases, i, i+1)
+	}
+	return i >= 0
+}
+
+// shrink has the store take back the part of a hold that only this lease needed: a
+// writer becomes a reader. It may be called again after an error.
+func (h *hold) shrink(ctx context.Context, lease *Lease) error {
+	ok, err := h.renew(ctx, 0)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return ErrLost
+	case !h.remove(lease):
+		return lease.over
 	}
 	return nil
 }
@@ -255,36 +326,44 @@ func (h *hold) shrink(ctx context.Context, need int64) error {
 // leases end before the store is asked: who gives back has stopped using.
 func (h *hold) release(ctx context.Context, cause error) error {
 	h.mu.Lock()
-	was := h.state
-	if was == released {
-		h.mu.Unlock()
-		return ErrReleased
+	if h.state == held {
+		h.end(leaving, cause)
 	}
-	if was == held {
-		h.state = leaving
-		h.end(cause)
-	}
-	r, unsure := h.r, h.unsure
 	h.mu.Unlock()
-
+	if err := h.take(ctx); err != nil {
+		return err
+	}
+	defer func() { <-h.turn }()
+	h.mu.Lock()
+	was, r, over := h.state, h.r, h.cause
+	h.mu.Unlock()
+	if was == released {
+		return over
+	}
 	outcome, err := h.l.giveBack(ctx, &r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err != nil {
-		h.unsure = true
-		if was == lost {
-			err = errors.Join(h.cause, err)
-		}
+	switch {
+	case err != nil && was == lost:
+		return errors.Join(over, err)
+	case err != nil:
 		return err
 	}
 	h.state = released
+	if h.late && h.l.begin() {
+		go func() {
+			defer h.l.work.Done()
+			h.l.undoLate(context.WithoutCancel(ctx), &r)
+		}()
+	}
 	switch {
 	case was == lost:
-		return h.cause
-	case !outcome.Released && !unsure:
-		h.tell(Lost, time.Since(h.began), ErrLost)
+		return over
+	case !outcome.Released:
+		h.cause = ErrLost
+		h.note(Lost, time.Since(h.began), ErrLost)
 		return ErrLost
 	}
-	h.tell(Released, time.Since(h.began), nil)
+	h.note(Released, time.Since(h.began), nil)
 	return nil
 }

@@ -3,7 +3,6 @@ package lock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -14,6 +13,25 @@ type Lease struct {
 	ctx    context.Context //nolint:containedctx // it is what Context returns
 	outer  context.Context //nolint:containedctx // the context of the caller, which re-entries outlive a lease by
 	cancel context.CancelCauseFunc
+	over   error // why it is, or nil; guarded by the hold
+}
+
+// ending is the cause of the context of a lease that is over. It tells the end of
+// one lock from that of another around it.
+type ending struct {
+	error
+	hold *hold
+}
+
+// Unwrap returns ErrReleased, ErrLost or another of their kind.
+func (e *ending) Unwrap() error { return e.error }
+
+// end ends the lease, once. The caller holds the hold's mu.
+func (s *Lease) end(cause error) {
+	if s.over == nil {
+		s.over = cause
+		s.cancel(&ending{cause, s.hold})
+	}
 }
 
 // leaseContext carries a lease to the calls that are made while it is held.
@@ -76,25 +94,35 @@ func (h *hold) reenter(ctx context.Context, outer *Lease, count int64) (*Lease, 
 	if count > h.r.Count {
 		return nil, notAcquired(ErrUpgrade)
 	}
-	lease := newLease(context.WithoutCancel(ctx), h, count)
+	base, stop := context.WithoutCancel(ctx), func() {}
+	deadline, bounded := ctx.Deadline()
+	if bounded {
+		base, stop = context.WithDeadline(base, deadline)
+	}
+	lease := newLease(base, h, count)
 	lease.outer = outer.outer
 	pass := func(from context.Context) func() bool {
 		return context.AfterFunc(from, func() {
-			if cause := context.Cause(from); !errors.Is(cause, ErrReleased) {
-				lease.cancel(cause)
+			e, ok := errors.AsType[*ending](context.Cause(from))
+			switch {
+			case ok && e.hold == h: // of another lease of this lock, which this one outlives
+			case bounded && errors.Is(from.Err(), context.DeadlineExceeded): // it comes by itself
+			default:
+				lease.cancel(context.Cause(from))
 			}
 		})
 	}
-	stop, stopOuter := pass(ctx), pass(outer.outer)              //nolint:contextcheck // the end of either is passed on
-	context.AfterFunc(lease.ctx, func() { stop(); stopOuter() }) //nolint:contextcheck // the lease's own
+	stopInner, stopOuter := pass(ctx), pass(outer.outer)                      //nolint:contextcheck // the end of either is passed on
+	context.AfterFunc(lease.ctx, func() { stopInner(); stopOuter(); stop() }) //nolint:contextcheck // the lease's own
 	h.leases = append(h.leases, lease)
 	return lease, nil
 }
 
-// Context ends when the lease is lost (cause ErrLost), given back (ErrReleased)
-// or the context of the caller ends. It carries the lease: locks of the same name
-// that are taken with it are re-entries. The end of the caller's context does not
-// give the lock back; Unlock does.
+// Context ends when the lease is lost (cause ErrLost), given back (ErrReleased,
+// and also ErrClosed if Close did it) or the context of the caller ends. It carries
+// the lease: locks of the same name that the same Locker takes with it are
+// re-entries. The end of the caller's context does not give the lock back; Unlock
+// does.
 func (s *Lease) Context() context.Context { return s.ctx }
 
 // Fence is the fencing token: pass it on with every write that the lock guards,
@@ -122,15 +150,13 @@ func (s *Lease) ValidUntil() time.Time {
 }
 
 // Err is nil while the lease is held, as far as is known without asking: else
-// ErrLost, ErrMaxHold or ErrReleased.
+// ErrLost, ErrMaxHold or ErrReleased. The context of the lease may have ended
+// nevertheless, with that of the caller.
 func (s *Lease) Err() error {
-	if cause := context.Cause(s.ctx); errors.Is(cause, ErrNotHeld) {
-		return cause
-	}
 	s.hold.mu.Lock()
 	defer s.hold.mu.Unlock()
-	if err := s.hold.gone(); err != nil {
-		return err
+	if s.over != nil {
+		return s.over
 	}
 	if !alive(time.Now(), s.hold.until) {
 		return ErrLost
@@ -143,7 +169,8 @@ func (s *Lease) Err() error {
 func (s *Lease) Check(ctx context.Context) error { return s.renew(ctx, 0) }
 
 // Extend lets the lease end d from now, and every renewal after it, too. It never
-// adds to what is left.
+// adds to what is left. After an error that is no ErrNotHeld either length may be
+// in force, so the shorter one is relied on from then on; see ValidUntil.
 func (s *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if err := validLease(d); err != nil {
 		return err
@@ -156,13 +183,14 @@ func (s *Lease) Extend(ctx context.Context, d time.Duration) error {
 	defer h.mu.Unlock()
 	if h.state == held {
 		now := time.Now()
-		h.base, h.due = now, now.Add(d/3)
+		h.base, h.due = now, now.Add(h.length()/3)
 		h.timer.Reset(h.nextTick(now))
 	}
 	return nil
 }
 
 func (s *Lease) renew(ctx context.Context, length time.Duration) error {
+	defer s.hold.tell()
 	if err := s.Err(); err != nil {
 		return err
 	}
@@ -170,10 +198,10 @@ func (s *Lease) renew(ctx context.Context, length time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if !ok {
-		return ErrLost
+	if err = s.Err(); err == nil && !ok {
+		err = ErrLost
 	}
-	return s.Err()
+	return err
 }
 
 // Unlock gives the lock back and hands it to the next waiter. After an error that
@@ -184,14 +212,15 @@ func (s *Lease) renew(ctx context.Context, length time.Duration) error {
 // the one whose end is the reason to unlock: context.WithoutCancel helps.
 func (s *Lease) Unlock(ctx context.Context) error {
 	h := s.hold
-	last, need, err := h.drop(s)
+	defer h.tell()
+	last, less, err := h.leave(s)
 	switch {
 	case err != nil:
 		return err
 	case last:
 		return h.release(ctx, ErrReleased)
-	case need > 0:
-		return h.shrink(ctx, need)
+	case less:
+		return h.shrink(ctx, s)
 	}
 	return nil
 }
@@ -202,7 +231,7 @@ func (s *Lease) run(ctx context.Context, fn func(context.Context, *Lease) error)
 		lost := s.Err()
 		unlocked := s.Unlock(context.WithoutCancel(ctx))
 		switch {
-		case errors.Is(lost, ErrLost):
+		case errors.Is(lost, ErrLost), errors.Is(lost, ErrClosed):
 			err = errors.Join(err, lost)
 		case errors.Is(lost, ErrReleased): // by fn itself
 		case unlocked != nil:
@@ -210,66 +239,4 @@ func (s *Lease) run(ctx context.Context, fn func(context.Context, *Lease) error)
 		}
 	}()
 	return fn(s.ctx, s) //nolint:contextcheck // the lease's context ends with the caller's
-}
-
-// Handle is a lock on its way to another process, as text by encoding/json.
-type Handle struct {
-	Kind    Kind          `json:"kind"`
-	Name    string        `json:"name"`
-	Owner   Owner         `json:"owner"`
-	Limit   int64         `json:"limit"`
-	Count   int64         `json:"count"`
-	Lease   time.Duration `json:"lease_ns"`
-	Barging bool          `json:"barging,omitempty"`
-}
-
-// Handle ends this lease (cause ErrReleased) but not the lock, which then waits
-// for Adopt until what is left of the lease has passed. Only a lease without
-// re-entries can be handed over.
-func (s *Lease) Handle() (Handle, error) {
-	h := s.hold
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.gone(); err != nil {
-		return Handle{}, err
-	}
-	if len(h.leases) != 1 {
-		return Handle{}, fmt.Errorf("%w: the lock is entered %d times", ErrInvalid, len(h.leases))
-	}
-	h.state = released
-	h.end(ErrReleased)
-	h.tell(Released, time.Since(h.began), nil)
-	r := &h.r
-	return Handle{r.Kind, r.Name, r.Owner, r.Limit, r.Count, r.Lease, r.Barging}, nil
-}
-
-// Adopt goes on with a lock that another process has handed over. It gets a new
-// owner and a new fence, so a handle works once: the second to try, or the first
-// if it comes too late, gets ErrLost.
-func (l *Locker) Adopt(ctx context.Context, handle Handle, opts ...Option) (*Lease, error) {
-	c, err := l.options(0, append([]Option{WithLease(max(handle.Lease, MinLease))}, opts...))
-	if err == nil {
-		err = validName(handle.Name)
-	}
-	if err != nil {
-		return nil, notAcquired(err)
-	}
-	if !l.begin() {
-		return nil, notAcquired(ErrClosed)
-	}
-	defer l.work.Done()
-	r := Request{
-		Kind: handle.Kind, Name: handle.Name, Limit: handle.Limit, Count: handle.Count, Barging: handle.Barging,
-		Owner: l.owner(), By: l.id, From: handle.Owner, Lease: c.lease, Metadata: c.meta,
-	}
-	a := attempt{l: l, r: r, c: c, start: time.Now()}
-	got, err := a.once(ctx)
-	if errors.Is(err, ErrNotAcquired) && a.trouble == nil && ctx.Err() == nil {
-		err = notAcquired(ErrLost)
-	}
-	if err != nil {
-		return nil, err
-	}
-	r.From = ""
-	return l.hold(ctx, r, c, got), nil
 }

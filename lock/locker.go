@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -78,6 +80,10 @@ func (l *Locker) inspect(ctx context.Context, kind Kind, name string) (Info, err
 	if err := validName(name); err != nil {
 		return Info{}, err
 	}
+	if !l.begin() {
+		return Info{}, ErrClosed
+	}
+	defer l.work.Done()
 	ctx, cancel := context.WithTimeout(ctx, l.config.CallTimeout)
 	defer cancel()
 	return l.store.Inspect(ctx, kind, name)
@@ -86,19 +92,50 @@ func (l *Locker) inspect(ctx context.Context, kind Kind, name string) (Info, err
 // Break takes the mutex of a name away from the owner that Inspect showed, and
 // hands it to the next waiter. If that owner does not hold it any more, nothing
 // happens and the error is ErrNotHeld: whoever came after it is not meant. The
-// broken holder learns of it at its next renewal; only the fence stops what it
-// does until then.
+// broken holder, if it is not of this Locker, learns of it at its next renewal;
+// only the fence stops what it does until then.
 func (l *Locker) Break(ctx context.Context, name string, seen Owner) error {
-	if err := validName(name); err != nil {
+	return l.breaks(ctx, mutex(name), seen)
+}
+
+func (l *Locker) breaks(ctx context.Context, r Request, seen Owner) error {
+	if err := validName(r.Name); err != nil {
 		return err
 	}
-	r := mutex(name)
+	if !l.begin() {
+		return ErrClosed
+	}
+	defer l.work.Done()
 	r.Owner, r.By = seen, l.id
+	own := l.find(seen)
+	if own != nil { // it must not take this release for its own
+		own.mu.Lock()
+		if own.state == held {
+			own.lose(ErrLost)
+		}
+		own.mu.Unlock()
+		own.tell()
+	}
 	outcome, err := l.giveBack(ctx, &r)
 	if err == nil && !outcome.Released {
 		return ErrNotHeld
 	}
 	return err
+}
+
+// find returns what is held here by an owner, or nil.
+func (l *Locker) find(owner Owner) *hold {
+	if owner.Locker() != l.id {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for h := range l.holds {
+		if h.r.Owner == owner {
+			return h
+		}
+	}
+	return nil
 }
 
 // Close ends waiting and releases everything that is held. It returns when all
@@ -108,20 +145,25 @@ func (l *Locker) Close(ctx context.Context) error {
 	l.mu.Lock()
 	first := !l.ended
 	l.ended = true
-	held := make([]*hold, 0, len(l.holds))
-	for h := range l.holds {
-		held = append(held, h)
-	}
+	holds := slices.Collect(maps.Keys(l.holds))
 	l.mu.Unlock()
 	if !first {
 		return nil
 	}
 	close(l.closed)
 	var failed []error
-	for _, h := range held {
-		if err := h.release(ctx, ErrClosed); err != nil && !errors.Is(err, ErrNotHeld) {
+	for _, h := range holds { // everybody stops at once, however long what follows takes
+		h.mu.Lock()
+		if h.state == held {
+			h.end(leaving, errTaken)
+		}
+		h.mu.Unlock()
+	}
+	for _, h := range holds {
+		if err := h.release(ctx, errTaken); err != nil && !errors.Is(err, ErrNotHeld) {
 			failed = append(failed, err)
 		}
+		h.tell()
 	}
 	l.topics.close()
 	if err := l.drain(ctx); err != nil {
@@ -155,10 +197,14 @@ func (l *Locker) begin() bool {
 	return true
 }
 
-func (l *Locker) keep(h *hold) {
+// keep counts a hold that Close will release; false after Close.
+func (l *Locker) keep(h *hold) bool {
 	l.mu.Lock()
-	l.holds[h] = struct{}{}
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.holds[h] = struct{}{}
+	}
+	return !l.ended
 }
 
 func (l *Locker) forget(h *hold) {

@@ -39,12 +39,23 @@ func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*
 		}
 		lease, err := l.take(inner, mutex(name), left, append(slices.Clone(opts), waitOf(left)))
 		if err != nil {
-			_ = held.Unlock(context.WithoutCancel(ctx)) // what fails ends with its lease
+			l.dismiss(ctx, held)
 			return nil, err
 		}
 		held.all = append(held.all, lease)
 	}
 	return held, nil
+}
+
+// dismiss gives back what was not enough, beside the caller, who may be in a hurry.
+// What fails ends with its lease, and what Close has released is no more.
+func (l *Locker) dismiss(ctx context.Context, part *Leases) {
+	if len(part.all) > 0 && l.begin() {
+		go func() {
+			defer l.work.Done()
+			_ = part.Unlock(context.WithoutCancel(ctx))
+		}()
+	}
 }
 
 func waitOf(d time.Duration) Option { return func(c *call) { c.wait = d } }

@@ -45,3 +45,8 @@ func (rw *RW) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
 func (rw *RW) Inspect(ctx context.Context) (Info, error) {
 	return rw.l.inspect(ctx, ReadWrite, rw.name)
 }
+
+// Break takes it away from the owner that Inspect showed; see Locker.Break.
+func (rw *RW) Break(ctx context.Context, seen Owner) error {
+	return rw.l.breaks(ctx, rw.request(1), seen)
+}

@@ -36,11 +36,20 @@ func (s *Semaphore) take(ctx context.Context, n int, wait time.Duration, opts []
 	if n < 1 || int64(n) > s.permits || s.permits >= Everything {
 		return nil, notAcquired(fmt.Errorf("%w: %d permits of %d", ErrInvalid, n, s.permits))
 	}
-	r := Request{Kind: Permits, Name: s.name, Limit: s.permits, Count: int64(n)}
-	return s.l.take(ctx, r, wait, opts)
+	return s.l.take(ctx, s.request(n), wait, opts)
+}
+
+func (s *Semaphore) request(n int) Request {
+	return Request{Kind: Permits, Name: s.name, Limit: s.permits, Count: int64(n)}
 }
 
 // Inspect looks at the holders of permits.
 func (s *Semaphore) Inspect(ctx context.Context) (Info, error) {
 	return s.l.inspect(ctx, Permits, s.name)
+}
+
+// Break takes its permits away from the owner that Inspect showed; see
+// Locker.Break.
+func (s *Semaphore) Break(ctx context.Context, seen Owner) error {
+	return s.l.breaks(ctx, s.request(1), seen)
 }

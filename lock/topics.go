@@ -26,7 +26,7 @@ type topic struct {
 
 func (t *topics) init(l *Locker) { t.l, t.open = l, map[string]*topic{} }
 
-func (t *topics) join(ctx context.Context, name string) {
+func (t *topics) join(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if one := t.open[name]; one != nil {
@@ -36,7 +36,7 @@ func (t *topics) join(ctx context.Context, name string) {
 	if !t.l.begin() {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it is not only for the one who is first
+	ctx, cancel := context.WithCancel(context.Background()) // it is not only for the one who is first
 	t.open[name] = &topic{refs: 1, cancel: cancel}
 	go func() {
 		defer t.l.work.Done()
