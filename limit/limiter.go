@@ -40,7 +40,7 @@ type Limiter interface {
 	Reset(ctx context.Context, subject string, rates ...Rate) error
 }
 
-// Check is one part of AllowAll.
+// Check is one part of AllowAll. No two checks of a call are about one subject.
 type Check struct {
 	Subject string
 	Cost    int64

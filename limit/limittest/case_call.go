@@ -85,8 +85,12 @@ func invalidCalls(t *testing.T, w *World) {
 		"acquire":     func() error { _, _, err := w.limiter.Acquire(ctx, "s", good); return err },
 		"no checks":   func() error { _, err := w.limiter.AllowAll(ctx, nil); return err },
 		"bad check":   func() error { _, err := w.limiter.AllowAll(ctx, []limit.Check{check("s", 0, good)}); return err },
+		"same subject": func() error {
+			_, err := w.limiter.AllowAll(ctx, []limit.Check{check("s", 1, good), check("s", 1, good)})
+			return err
+		},
 		"second check": func() error {
-			_, err := w.limiter.AllowAll(ctx, []limit.Check{check("s", 1, good), check("s", 1)})
+			_, err := w.limiter.AllowAll(ctx, []limit.Check{check("s", 1, good), check("t", 1)})
 			return err
 		},
 	}

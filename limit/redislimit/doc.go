@@ -29,10 +29,10 @@
 // process, counted from before the call was sent; until then the same cost, or a
 // larger one, of the same rate is refused at once, without a call: nobody can have
 // been admitted in between. That is exact unless another process gives something
-// back, resets the subject, or the server's clock is set forward; so nothing is
-// remembered for longer than Options.MaxDeny. Refund and Reset of this limiter, and
-// a changed rate, forget at once. Concurrency is never remembered: a slot may be
-// released at any time.
+// back, resets the subject, or follows a smaller rate of that name, or the server's
+// clock is set forward; so nothing is remembered for longer than Options.MaxDeny.
+// Refund and Reset of this limiter, and a changed rate, forget at once. Concurrency
+// is never remembered: a slot may be released at any time.
 //
 // # Without Redis
 //

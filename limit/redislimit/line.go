@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	// maxBatch bounds the jobs of one call.
+	// maxBatch bounds the jobs of one call, and maxKeys what they ask for, but for
+	// the last of them.
 	maxBatch = 128
+	maxKeys  = 512
 	// maxPending bounds those that wait for the next one; who finds more waiting is
 	// decided by the policies.
 	maxPending = 8192
@@ -117,7 +119,10 @@ func (l *line) run() {
 func (l *line) next() []*job {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.pending), maxBatch)
+	n := 0
+	for keys := 0; n < min(len(l.pending), maxBatch) && keys < maxKeys; n++ {
+		keys += len(l.pending[n].keys)
+	}
 	if n == 0 {
 		l.running, l.pending = false, nil
 		return nil

@@ -68,10 +68,17 @@ func (b *Book) One(cost int64, r limit.Rate, want limit.Algorithm) (*Plan, error
 	return p, nil
 }
 
-// Checks are the bounds of AllowAll.
+// Checks are the bounds of AllowAll, but for what Call says of each check.
 func Checks(checks []limit.Check) error {
 	if len(checks) == 0 || len(checks) > limit.MaxChecks {
 		return fmt.Errorf("%w: %d checks; a call names 1 to %d", limit.ErrInvalid, len(checks), limit.MaxChecks)
+	}
+	for i := range checks {
+		for j := range i {
+			if checks[i].Subject == checks[j].Subject {
+				return fmt.Errorf("%w: two checks of one subject; name its rates in one", limit.ErrInvalid)
+			}
+		}
 	}
 	return nil
 }
