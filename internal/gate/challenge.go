@@ -62,14 +62,18 @@ const (
 // Difficulty returns how hard a challenge should be: EasiestChallenge up to half of
 // the load, then growing to eight times as much at full load (load is 0 to 1), and twice
 // as much for each strike, up to HardestChallenge. Expected hashes, and what they cost
-// a telephone (0.3 MH/s), a laptop (1 MH/s) and a native solver on one core (10 MH/s);
-// the worst case is twice that:
+// the widget on a small machine (four workers that ask the browser for each hash, some
+// 15,000 a second each), fast script (0.3 and 1 MH/s) and a native solver on one core
+// (10 MH/s):
 //
-//	                        hashes    telephone   laptop   native
-//	calm, no strike           25,000     0.08 s   0.03 s   0.003 s
-//	full load, no strike     200,000     0.7 s    0.2 s    0.02 s
-//	calm, 3 strikes          200,000     0.7 s    0.2 s    0.02 s
-//	hardest                2,000,000     6.7 s    2.0 s    0.2 s
+//	                        hashes    0.06 MH/s   0.3 MH/s   1 MH/s   10 MH/s
+//	calm, no strike           25,000      0.4 s     0.08 s   0.03 s   0.003 s
+//	full load, no strike     200,000        3 s      0.7 s    0.2 s    0.02 s
+//	calm, 3 strikes          200,000        3 s      0.7 s    0.2 s    0.02 s
+//	hardest                2,000,000       33 s      6.7 s    2.0 s     0.2 s
+//
+// The worst case is twice that, so the hardest stays within the 90 s after which the
+// widget gives up.
 //
 // A native solver is far faster than a browser: work puts a price on many accounts, it
 // does not tell people from machines.

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -141,10 +142,7 @@ func verify(t *testing.T, v gate.Verifier, s gate.Solution) error {
 // outage is a service in each of the ways in which it can fail to answer.
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	long := make([]byte, 64<<10)
-	for i := range long {
-		long[i] = ' '
-	}
+	long := []byte(strings.Repeat(" ", 64<<10) + `{"success":true}`)
 	for name, handler := range map[string]http.HandlerFunc{
 		"500": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"503 with yes": func(w http.ResponseWriter, _ *http.Request) {
@@ -162,7 +160,7 @@ func TestOutage(t *testing.T) {
 		"another type": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"success":"yes","status":true}`))
 		},
-		"too long": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(append(long, `{"success":true}`...)) },
+		"too long": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(long) },
 		"a redirection": func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/elsewhere" {
 				_, _ = w.Write([]byte(`{"success":true,"status":"success","result":"success"}`))
@@ -240,7 +238,7 @@ func TestSetupRefused(t *testing.T) {
 		{Secret: secret, Hostnames: []string{""}},
 		{Secret: secret, Hostnames: []string{host}, Endpoint: "http://captcha.example/siteverify"},
 		{Secret: secret, Hostnames: []string{host}, Endpoint: "captcha.example"},
-		{Secret: secret, Hostnames: []string{host}, Endpoint: "https://user:pass@captcha.example"},
+		{Secret: secret, Hostnames: []string{host}, Endpoint: "https://somebody@captcha.example"},
 		{Secret: secret, Hostnames: []string{host}, Endpoint: "ftp://127.0.0.1"},
 	} {
 		_, err := captcha.NewTurnstile(site)
@@ -249,7 +247,7 @@ func TestSetupRefused(t *testing.T) {
 	_, err := captcha.NewHCaptcha(captcha.Site{Secret: secret, Hostnames: []string{host}, Action: "buy"})
 	require.Error(t, err)
 	for _, account := range []captcha.GeeTestAccount{{}, {CaptchaID: captchaID}, {Key: captchaKey}, {CaptchaID: captchaID, Key: captchaKey, Endpoint: "http://a.example"}} {
-		_, err := captcha.NewGeeTest(account)
+		_, err = captcha.NewGeeTest(account)
 		require.Error(t, err, "%+v", account)
 	}
 	_, err = captcha.NewHCaptcha(captcha.Site{Secret: secret, Hostnames: []string{host}})
