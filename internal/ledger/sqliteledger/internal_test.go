@@ -33,7 +33,7 @@ func TestStatements(t *testing.T) {
 	// Each of these must walk a whole table: it says so by its name.
 	walks := map[string][]string{
 		"sale_numbers": {"sales"}, "sale_list": {"s"}, "orders_of_all": {"s"}, "orders_of_user": {"s"},
-		"key_list": {"api_keys"}, "snapshot": {"sales"},
+		"key_list": {"api_keys"}, "gate_keys": {"gate_keys"}, "snapshot": {"sales"},
 		"orders_reserved": {"o"}, // along an index of what is reserved
 	}
 	// Each of these sorts: a page, or a range that comes in another order.
@@ -54,7 +54,7 @@ func TestStatements(t *testing.T) {
 				if step == "USE TEMP B-TREE FOR ORDER BY" {
 					require.Contains(t, sorts, name, "%v", plan)
 				}
-				for _, index := range []string{"orders_id", "orders_sale", "orders_due", "sales_slug", "refunds_state", "payments_order", "refunds_order", "journal_lane", "dead_letters_sale", "dead_letters_state", "dead_letters_order"} {
+				for _, index := range []string{"orders_id", "orders_sale", "orders_due", "sales_slug", "refunds_state", "payments_order", "refunds_order", "journal_lane", "dead_letters_sale", "dead_letters_state", "dead_letters_order", "gate_listings_subject", "gate_listings_end"} {
 					used[index] = used[index] || strings.Contains(step, index)
 				}
 			}
