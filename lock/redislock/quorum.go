@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -23,19 +22,25 @@ import (
 type Quorum struct {
 	nodes   []*Store
 	confirm bool
-
-	mu   sync.Mutex
-	late map[lock.Owner]*round // acquisitions that some servers have not answered yet
+	rounds  rounds
 }
 
 // NewQuorum returns a store over an odd number of servers, at least three, each
-// with its own client. Errors are lock.ErrInvalid.
+// with its own client. Errors are lock.ErrInvalid, also for two clients of one
+// address: its vote would count twice.
 func NewQuorum(clients []rueidis.Client, o Options) (*Quorum, error) {
 	if len(clients) < 3 || len(clients)%2 == 0 {
 		return nil, fmt.Errorf("%w: a quorum of %d servers; it takes an odd number from 3", lock.ErrInvalid, len(clients))
 	}
-	q := &Quorum{confirm: o.ConfirmFence, late: map[lock.Owner]*round{}}
+	q := &Quorum{confirm: o.ConfirmFence, rounds: rounds{last: map[lock.Owner]*round{}}}
+	seen := map[string]bool{}
 	for _, c := range clients {
+		for addr := range c.Nodes() {
+			if seen[addr] {
+				return nil, fmt.Errorf("%w: two clients of a quorum for %s", lock.ErrInvalid, addr)
+			}
+			seen[addr] = true
+		}
 		node, err := New(c, o)
 		if err != nil {
 			return nil, err
@@ -45,164 +50,60 @@ func NewQuorum(clients []rueidis.Client, o Options) (*Quorum, error) {
 	return q, nil
 }
 
-// round is one call to every server.
-type round struct {
-	votes chan vote
-	done  []chan struct{} // closed when a server has answered
-}
-
-type vote struct {
-	yes   bool
-	grant lock.Grant
-	err   error
-}
-
-// ask calls every server at once and outlives its caller, who goes on with the
-// majority: what was begun at a server is also sent there. A release waits, at
-// each server, for the acquisition before it.
-func (q *Quorum) ask(ctx context.Context, before *round, call func(context.Context, *Store) vote) *round {
-	const longest = time.Second
-	limit := longest
-	if end, ok := ctx.Deadline(); ok {
-		limit = min(limit, time.Until(end))
-	}
-	out := &round{votes: make(chan vote, len(q.nodes)), done: make([]chan struct{}, len(q.nodes))}
-	for i, node := range q.nodes {
-		out.done[i] = make(chan struct{})
-		go func() {
-			defer close(out.done[i])
-			if before != nil {
-				<-before.done[i]
-			}
-			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-			defer cancel()
-			out.votes <- call(within, node)
-		}()
-	}
-	return out
-}
-
-// tally is what the servers have said so far.
-type tally struct {
-	yes, no int
-	best    lock.Grant // of the votes for it the highest fence, else the longest lease in the way
-	errs    []error
-}
-
-func (t *tally) add(v vote) {
-	switch {
-	case v.err != nil:
-		t.errs = append(t.errs, v.err)
-	case v.yes:
-		t.yes++
-		t.best.Fence = max(t.best.Fence, v.grant.Fence)
-	default:
-		t.no++
-		if v.grant.Left > t.best.Left {
-			t.best.Left, t.best.Holder = v.grant.Left, v.grant.Holder
-		}
-	}
-}
-
-// decide waits until the majority is known, one way or the other.
-func (q *Quorum) decide(ctx context.Context, r *round) tally {
-	var t tally
-	majority := len(q.nodes)/2 + 1
-	for range q.nodes {
-		select {
-		case v := <-r.votes:
-			t.add(v)
-		case <-ctx.Done():
-			t.errs = append(t.errs, ctx.Err())
-			return t
-		}
-		if t.yes >= majority || t.no >= majority || len(t.errs) >= majority {
-			return t
-		}
-	}
-	return t
-}
-
-func (q *Quorum) won(t *tally) bool { return t.yes > len(q.nodes)/2 }
-
-// failure is an error if servers that did not answer might have changed the
-// outcome.
-func (q *Quorum) failure(op string, t *tally) error {
-	if len(t.errs) == 0 || t.no > len(q.nodes)/2 {
-		return nil
-	}
-	err := errors.Join(t.errs...)
-	every := len(t.errs) == len(q.nodes)
-	for _, one := range t.errs {
-		trouble, ok := errors.AsType[*lock.StoreError](one)
-		every = every && ok && trouble.Permanent
-	}
-	return &lock.StoreError{Op: op, Permanent: every, Err: err}
-}
-
 // retry is how soon to ask again, at first.
 const retry = 5 * time.Millisecond
 
-// Acquire implements lock.Store.
+// Acquire implements lock.Store. What it gave in vain to an owner it takes back
+// beside the caller, and perhaps late.
 func (q *Quorum) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, error) {
 	if r.Kind != lock.Mutex {
 		return lock.Grant{}, fmt.Errorf("%w: a quorum has mutexes only", lock.ErrUnsupported)
 	}
 	one := *r
 	one.Queue, one.Barging = 0, true
-	calls := q.ask(ctx, nil, func(ctx context.Context, s *Store) vote {
-		g, err := s.Acquire(ctx, &one)
+	calls := q.ask(ctx, r.Owner, func(ctx context.Context, i int) vote {
+		g, err := q.nodes[i].Acquire(ctx, &one)
 		return vote{yes: g.Fence != 0, grant: g, err: err}
 	})
-	q.remember(r.Owner, calls)
 	t := q.decide(ctx, calls)
-	if q.won(&t) {
-		if one.Fence = t.best.Fence; q.confirm {
-			ok, err := q.Renew(ctx, &one)
-			if err != nil || !ok {
-				return lock.Grant{}, q.undo(ctx, &one, err)
-			}
+	if !q.won(&t) {
+		err := q.failure("acquire", &t)
+		// A take-over may be tried again: what it took from the other is its own.
+		if t.no < len(q.nodes) && (err == nil || r.From == "") {
+			q.undo(ctx, &one, calls)
 		}
-		return lock.Grant{Fence: t.best.Fence}, nil
+		return lock.Grant{Holder: t.best.Holder, Left: t.best.Left, Retry: retry}, err
 	}
-	err := q.failure("acquire", &t)
-	if t.yes > 0 || err != nil {
-		err = q.undo(ctx, &one, err)
+	if q.confirm {
+		again := one
+		again.Fence = t.best.Fence
+		ok, err := q.Renew(ctx, &again)
+		if err != nil || !ok {
+			q.undo(ctx, &one, calls)
+			return lock.Grant{Retry: retry}, err
+		}
 	}
-	return lock.Grant{Holder: t.best.Holder, Left: t.best.Left, Retry: retry}, err
+	return lock.Grant{Fence: t.best.Fence}, nil
 }
 
-// undo gives back the votes of a minority, so that others need not wait for their
-// end, and returns the error it was given.
-func (q *Quorum) undo(ctx context.Context, r *lock.Request, err error) error {
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_, _ = q.Release(within, r) // what cannot be given back ends by itself
-	return err
-}
-
-// remember keeps a round until every server has answered.
-func (q *Quorum) remember(owner lock.Owner, r *round) {
-	q.mu.Lock()
-	q.late[owner] = r
-	q.mu.Unlock()
-	go func() {
-		for _, done := range r.done {
-			<-done
+// undo gives back the votes of a round that was not won, so that others need not
+// wait for their end, where the server has not said no.
+func (q *Quorum) undo(ctx context.Context, r *lock.Request, calls *round) {
+	q.ask(context.WithoutCancel(ctx), r.Owner, func(ctx context.Context, i int) vote {
+		given := &calls.servers[i].vote // it was asked before
+		if given.err == nil && !given.yes {
+			return vote{}
 		}
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if q.late[owner] == r {
-			delete(q.late, owner)
-		}
-	}()
+		_, err := q.nodes[i].Release(ctx, r) // what cannot be given back ends by itself
+		return vote{err: err}
+	})
 }
 
 // Renew implements lock.Store.
 func (q *Quorum) Renew(ctx context.Context, r *lock.Request) (bool, error) {
 	one := *r
-	t := q.decide(ctx, q.ask(ctx, nil, func(ctx context.Context, s *Store) vote {
-		ok, err := s.Renew(ctx, &one)
+	t := q.decide(ctx, q.ask(ctx, r.Owner, func(ctx context.Context, i int) vote {
+		ok, err := q.nodes[i].Renew(ctx, &one)
 		return vote{yes: ok, err: err}
 	}))
 	if q.won(&t) {
@@ -213,30 +114,24 @@ func (q *Quorum) Renew(ctx context.Context, r *lock.Request) (bool, error) {
 
 // Release implements lock.Store.
 func (q *Quorum) Release(ctx context.Context, r *lock.Request) (lock.Outcome, error) {
-	q.mu.Lock()
-	before := q.late[r.Owner]
-	q.mu.Unlock()
 	one := *r
 	one.Barging = true
-	t := q.decide(ctx, q.ask(ctx, before, func(ctx context.Context, s *Store) vote {
-		out, err := s.Release(ctx, &one)
+	t := q.decide(ctx, q.ask(ctx, r.Owner, func(ctx context.Context, i int) vote {
+		out, err := q.nodes[i].Release(ctx, &one)
 		return vote{yes: out.Released, err: err}
 	}))
 	if len(t.errs) > len(q.nodes)/2 {
 		return lock.Outcome{}, q.failure("release", &t)
 	}
-	return lock.Outcome{Released: t.yes > 0}, nil
+	// Without those that are down, what is left of a majority may be a minority.
+	return lock.Outcome{Released: t.yes > 0 && t.no <= len(q.nodes)/2}, nil
 }
 
 // Inspect implements lock.Store: it shows who holds a majority, if anybody does.
 func (q *Quorum) Inspect(ctx context.Context, kind lock.Kind, name string) (lock.Info, error) {
-	infos := make(chan lock.Info, len(q.nodes))
-	calls := q.ask(ctx, nil, func(ctx context.Context, s *Store) vote {
-		info, err := s.Inspect(ctx, kind, name)
-		if err == nil {
-			infos <- info
-		}
-		return vote{err: err, yes: err == nil}
+	calls := q.ask(ctx, "", func(ctx context.Context, i int) vote {
+		info, err := q.nodes[i].Inspect(ctx, kind, name)
+		return vote{info: info, err: err}
 	})
 	var out lock.Info
 	var errs []error
@@ -248,9 +143,8 @@ func (q *Quorum) Inspect(ctx context.Context, kind lock.Kind, name string) (lock
 			errs = append(errs, v.err)
 			continue
 		}
-		info := <-infos
-		out.Fence = max(out.Fence, info.Fence)
-		for _, h := range info.Holders {
+		out.Fence = max(out.Fence, v.info.Fence)
+		for _, h := range v.info.Holders {
 			if was, ok := seen[h.Owner]; ok {
 				h.Fence, h.Left = max(h.Fence, was.Fence), min(h.Left, was.Left)
 			}

@@ -94,24 +94,36 @@ func TestN14MinorityIsNoLock(t *testing.T) {
 	require.NoError(t, held.Unlock(t.Context()))
 }
 
-// Fences of a quorum grow, whichever majority answers.
+// Fences of a quorum grow, also where one server's clock is ahead and the next
+// majority has but one server in common with the last.
 func TestQuorumFencesGrow(t *testing.T) {
 	t.Parallel()
-	for name, confirm := range map[string]bool{"Confirmed": true, "Unconfirmed": false} {
+	for name, ahead := range map[string]time.Duration{"Confirmed": time.Minute, "Unconfirmed": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servers, clients := five(t)
-			l := locker(t, quorum(t, clients, redislock.Options{ConfirmFence: confirm}), lock.Config{CallTimeout: 200 * time.Millisecond})
+			servers, clients := make([]*testenv.RedisServer, 5), make([]rueidis.Client, 5)
+			for i := range servers {
+				var clock *testenv.Clock
+				servers[i], clock = testenv.RedisWithClock(t, "appendonly no")
+				if i == 0 {
+					clock.Set(ahead)
+				}
+				clients[i] = single(t, servers[i].Addr)
+			}
+			l := locker(t, quorum(t, clients, redislock.Options{ConfirmFence: ahead > 0}), lock.Config{})
 			var last lock.Fence
-			for i := range 20 {
-				down := servers[i%5]
-				down.Pause()
+			for _, down := range [][]int{{3, 4}, {0, 1}, {3, 4}, {0, 2}, {1, 4}} {
+				for _, i := range down {
+					servers[i].Pause()
+				}
 				lease, err := l.Lock(t.Context(), "n")
 				require.NoError(t, err)
 				require.Greater(t, lease.Fence(), last)
 				last = lease.Fence()
 				require.NoError(t, lease.Unlock(t.Context()))
-				down.Resume()
+				for _, i := range down {
+					servers[i].Resume()
+				}
 			}
 		})
 	}
@@ -119,13 +131,13 @@ func TestQuorumFencesGrow(t *testing.T) {
 
 func TestQuorumOptions(t *testing.T) {
 	t.Parallel()
-	s := testenv.Redis(t, "appendonly no")
-	c := single(t, s.Addr)
-	for _, clients := range [][]rueidis.Client{nil, {c}, {c, c, c, c}} {
+	servers, all := five(t)
+	c, same := all[0], single(t, servers[0].Addr)
+	for _, clients := range [][]rueidis.Client{nil, {c}, all[:2], all[:4], {c, c, c}, {c, all[1], same}} {
 		_, err := redislock.NewQuorum(clients, redislock.Options{})
 		require.ErrorIs(t, err, lock.ErrInvalid)
 	}
-	l := locker(t, quorum(t, []rueidis.Client{c, c, c}, redislock.Options{}), lock.Config{})
+	l := locker(t, quorum(t, all[:3], redislock.Options{}), lock.Config{})
 	_, err := l.Semaphore("n", 2).Acquire(t.Context(), 1)
 	require.ErrorIs(t, err, lock.ErrUnsupported)
 	for _, o := range []redislock.Options{{Prefix: "{x}"}, {Retention: time.Millisecond}, {Claim: time.Nanosecond}, {Replicas: -1}, {ReplicaTimeout: -1}} {
