@@ -24,6 +24,10 @@ func neverAbove(t *testing.T, w *World, a limit.Algorithm) {
 	if !w.Still {
 		return
 	}
+	steps := 24
+	if w.Shared { // each of them is a journey
+		steps = 10
+	}
 	rapid.Check(timeless{t}, func(r *rapid.T) {
 		rate := limit.Rate{
 			Name: "r", Algorithm: a, Quota: rapid.Int64Range(1, 12).Draw(r, "quota"),
@@ -33,7 +37,7 @@ func neverAbove(t *testing.T, w *World, a limit.Algorithm) {
 			rate.Burst = rapid.Int64Range(1, 12).Draw(r, "burst")
 		}
 		life := &history{rate: rate, subject: w.subject()}
-		for range rapid.IntRange(1, 24).Draw(r, "steps") {
+		for range rapid.IntRange(1, steps).Draw(r, "steps") {
 			life.step(r, w)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
 	"encoding/hex"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -32,8 +33,8 @@ type Limiter struct {
 	denials   *denials
 	local     *memlimit.Limiter
 
-	mu      sync.Mutex
-	closed  bool
+	mu      sync.Mutex // orders begin and Close
+	closed  atomic.Bool
 	running sync.WaitGroup
 }
 
@@ -67,7 +68,7 @@ func New(client rueidis.Client, o Options) (*Limiter, error) {
 // limit.ErrClosed.
 func (l *Limiter) Close() {
 	l.mu.Lock()
-	l.closed = true
+	l.closed.Store(true)
 	l.mu.Unlock()
 	l.running.Wait()
 }
@@ -76,10 +77,11 @@ func (l *Limiter) Close() {
 func (l *Limiter) begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed {
-		l.running.Add(1)
+	if l.closed.Load() {
+		return false
 	}
-	return !l.closed
+	l.running.Add(1)
+	return true
 }
 
 func (l *Limiter) end() { l.running.Done() }

@@ -90,7 +90,10 @@ func (l *line) do(ctx context.Context, j *job) error {
 func (l *line) join(j *job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.pending) >= maxPending {
+	switch {
+	case l.limiter.closed.Load(): // else callers could keep a line running after Close
+		return limit.ErrClosed
+	case len(l.pending) >= maxPending:
 		return errCrowded
 	}
 	l.pending = append(l.pending, j)

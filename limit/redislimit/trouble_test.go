@@ -3,6 +3,7 @@ package redislimit_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -204,4 +205,38 @@ func TestC50_OneNodeOfTheCluster(t *testing.T) {
 	n := count()
 	require.Positive(t, n)
 	require.Less(t, n, 45)
+}
+
+// Callers who do not stop do not keep a limiter from closing.
+func TestCloseUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := testenv.Redis(t, "appendonly no")
+	l := open(t, single(t, s.Addr), redislimit.Options{})
+	r := rate(limit.TokenBucket, limit.MaxQuota, time.Hour)
+	var work sync.WaitGroup
+	begun := make(chan struct{}, 8)
+	for range cap(begun) {
+		work.Go(func() {
+			for first := true; ; first = false {
+				d, err := l.Allow(t.Context(), "s", 1, r)
+				if first {
+					begun <- struct{}{}
+				}
+				if err != nil {
+					if !errors.Is(err, limit.ErrClosed) {
+						t.Error(err)
+					}
+					return
+				}
+				if !d.Allowed || d.Degraded {
+					t.Errorf("%+v", d)
+				}
+			}
+		})
+	}
+	for range cap(begun) {
+		<-begun
+	}
+	l.Close()
+	work.Wait()
 }
