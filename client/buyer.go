@@ -55,6 +55,8 @@ type Bought struct {
 	// Key is the idempotency key of the attempt. It is set on errors too:
 	// repeating Buy with it is the same click.
 	Key string
+	// Pass is the pass that was bought with, in the place of Key; nil without one.
+	Pass *Pass
 	// Receipt is the proof of a queued order. It may be empty where the order was
 	// replayed.
 	Receipt string

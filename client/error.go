@@ -50,6 +50,16 @@ const (
 	ErrPaymentMismatch CodeError = "payment_mismatch"
 )
 
+// Refusals of the gate.
+const (
+	ErrBanned            CodeError = "banned"             // Error.RetryAfter, where it ends
+	ErrChallengeRequired CodeError = "challenge_required" // Error.Challenge or Error.Captcha; see BuyProving
+	ErrPassRequired      CodeError = "pass_required"
+	ErrPassInvalid       CodeError = "pass_invalid"
+	ErrListingNotFound   CodeError = "listing_not_found"
+	ErrListingsFull      CodeError = "listings_full"
+)
+
 // Trouble on the way or on the other side.
 const (
 	ErrRateLimited CodeError = "rate_limited"

@@ -40,19 +40,30 @@ type BuyOptions struct {
 	Wait time.Duration
 	// Receipt is what an earlier answer to the same click carried.
 	Receipt string
+	// Pass, if set, stands in the place of Key: one pass is one click.
+	Pass *Pass
+	// Device is the token that the gate has given this buyer's device; see Client.Pass.
+	Device string
 }
 
 // BuyWith attempts to buy as Buy does, with options. Every try of the call carries
 // the same key, so at most one order comes of it.
 func (c *Client) BuyWith(ctx context.Context, sale string, o BuyOptions, a Attempt) (Bought, error) {
-	if o.Key == "" {
+	k := post(again, "v1", "sales", sale, "orders").waiting(o.Wait).proving(o.Receipt).from(o.Device)
+	switch {
+	case o.Pass != nil:
+		o.Key = ""
+		k = k.passing(o.Pass)
+	case o.Key == "":
 		o.Key = rand.Text()
+		fallthrough
+	default:
+		k = k.set(headerKey, o.Key)
 	}
-	k := post(again, "v1", "sales", sale, "orders").set(headerKey, o.Key).waiting(o.Wait).proving(o.Receipt)
 	order, ans, err := send[Order](ctx, c, k, a)
 	b := Bought{
 		Order: order, Replayed: ans.header.Get("Idempotency-Replayed") == "true", Key: o.Key,
-		Receipt: ans.header.Get(headerReceipt),
+		Receipt: ans.header.Get(headerReceipt), Pass: o.Pass,
 	}
 	if err != nil {
 		b.Order, _ = Rejection(err)

@@ -1,6 +1,9 @@
 package client
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // The types of this file are the JSON of the HTTP API; the server writes and
 // reads the same ones. Instants are RFC 3339 with milliseconds in UTC; money is
@@ -133,6 +136,95 @@ type Attempt struct {
 	ClientIP       string `json:"client_ip,omitempty"`       // shop keys only: the buyer's address
 }
 
+// PassRequest is the body of a request for a pass. Challenge or Captcha proves what an
+// earlier refusal (ErrChallengeRequired) asked for.
+type PassRequest struct {
+	Challenge  string `json:"challenge,omitempty"`    // what Solve, or the ALTCHA widget, returns
+	Captcha    string `json:"captcha,omitempty"`      // what the widget of the hosted captcha returns
+	OnBehalfOf string `json:"on_behalf_of,omitempty"` // shop keys only: the buyer
+	ClientIP   string `json:"client_ip,omitempty"`    // shop keys only: the buyer's address
+}
+
+// Pass is the permission of one buyer to buy once in one sale. Asking again gives the
+// same until an order has come of it.
+type Pass struct {
+	Text      string    `json:"pass"`
+	Sale      string    `json:"sale"`
+	NotBefore time.Time `json:"not_before"`
+	ExpiresAt time.Time `json:"expires_at"` // exclusive
+	// Path is the address at which alone this pass buys; empty: the usual one.
+	Path string `json:"path,omitempty"`
+}
+
+// Challenge is work to be done for a pass, as version 1 of ALTCHA has it: find the
+// number for which SHA-256(Salt followed by the number) is Challenge.
+type Challenge struct {
+	Algorithm string `json:"algorithm"` // SHA-256
+	Challenge string `json:"challenge"` // hexadecimal
+	MaxNumber int    `json:"maxnumber"` // the number is in [0, MaxNumber]
+	Salt      string `json:"salt"`
+	Signature string `json:"signature"`
+}
+
+// Captcha names the hosted captcha to be shown for a pass.
+type Captcha struct {
+	Provider string `json:"provider"` // turnstile, hcaptcha, geetest
+	SiteKey  string `json:"site_key"`
+	// Bound is what the page hands to the widget as custom data (cData), where it
+	// takes some.
+	Bound string `json:"bound"`
+}
+
+// Subject is whom a listing is about.
+type Subject struct {
+	Kind  string `json:"kind"`  // user, device, network
+	Value string `json:"value"` // a user's id; a device's id; an address or network
+}
+
+// NewListing enters a subject into the gate's lists, in the place of any other
+// listing of it.
+type NewListing struct {
+	Kind      string     `json:"kind"`
+	Value     string     `json:"value"`
+	Effect    string     `json:"effect"` // deny, allow, challenge
+	Reason    string     `json:"reason,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"` // nil: never
+}
+
+// Listing is an entry of the gate's lists.
+type Listing struct {
+	Kind      string     `json:"kind"`
+	Value     string     `json:"value"`
+	Effect    string     `json:"effect"` // deny, allow, challenge
+	Reason    string     `json:"reason"`
+	Author    string     `json:"author"` // the id of an API key, or "gate"
+	Level     int        `json:"level"`  // how often the time of a ban by the gate has been doubled
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"` // nil: never
+	Version   int64      `json:"version"`
+}
+
+// GateSettings are the gate's settings and whose they are.
+type GateSettings struct {
+	// Version is that of the settings entered by operators; 0: none are, and those of
+	// From are in force. The ETag is the same number in quotes.
+	Version int64  `json:"version"`
+	From    string `json:"from"` // default, file, ledger
+	// InForce says that the instance that answers has taken them over.
+	InForce bool       `json:"in_force"`
+	Author  string     `json:"author,omitempty"` // the id of an API key
+	At      *time.Time `json:"at,omitempty"`
+	// Settings is the whole document; docs/gate.md describes it.
+	Settings json.RawMessage `json:"settings"`
+}
+
+// GateKey is a key that the gate signs passes, challenges and devices with. Its
+// secret never leaves the house.
+type GateKey struct {
+	ID        uint32    `json:"key"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
 // CancelRequest is the body of a cancel; buyers send none.
 type CancelRequest struct {
 	OnBehalfOf string `json:"on_behalf_of,omitempty"` // shop keys only: refuse orders of anybody else
@@ -215,6 +307,9 @@ type Problem struct {
 	// Orders holds, for limit_reached, the buyer's orders in the sale. Where a buy
 	// was taken first and rejected by the judge, it holds the rejected order alone.
 	Orders []Order `json:"orders,omitempty"`
+	// Challenge or Captcha is, for challenge_required, what must be solved for a pass.
+	Challenge *Challenge `json:"challenge,omitempty"`
+	Captcha   *Captcha   `json:"captcha,omitempty"`
 }
 
 // Route is the body of a change of path.
