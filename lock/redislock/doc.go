@@ -13,8 +13,15 @@
 //	lk:m:{name}  mutex     lk:s:{name}  read-write lock     lk:p:{name}  permits
 //
 // and beside each of them, with another letter before the colon, q (queue),
-// w (waiters), h (holders), and c, the channel in a Cluster. A name that has a {tag} of its own keeps it, so that a
-// lock may lie beside the data it guards; see Store.Key.
+// w (waiters), h (holders), and c, the channel in a Cluster. A name that has a {tag}
+// of its own keeps it, so that a lock may lie beside the data it guards; see
+// Store.Key.
+//
+// A user of the server needs the keys ~lk:*, the channels &lk:*, and the commands
+// of lua/, EVAL and EVALSHA, SUBSCRIBE or SSUBSCRIBE, and WAIT where replicas are
+// asked for. Without the channels everything works, but waiters only ask from time
+// to time. On a server whose memory is full (noeviction) nobody gets a lock that is
+// free, but what is held is renewed, given back and handed on.
 //
 // The fence of a grant is the last fence plus one or the server's time in
 // microseconds, whichever is more. It is stored beside the owner for a day. After

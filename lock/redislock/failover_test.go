@@ -122,6 +122,10 @@ func TestN15N51ReplicaDoesNotConfirm(t *testing.T) {
 	require.NoError(t, lease.Unlock(t.Context()))
 	replica.Pause()
 	for range 3 {
+		require.Eventually(t, func() bool {
+			info, failed := other.Inspect(t.Context(), "n")
+			return failed == nil && len(info.Holders) == 0
+		}, 20*time.Second, time.Millisecond)
 		_, err = careful.TryLock(t.Context(), "n")
 		require.ErrorIs(t, err, lock.ErrReplication)
 		require.ErrorIs(t, err, lock.ErrNotAcquired)

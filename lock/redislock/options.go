@@ -13,15 +13,19 @@ type Options struct {
 	// Prefix begins every key and channel. It must not hold braces. Empty is "lk:".
 	Prefix string
 	// Retention is how long an unused key stays, for its fence. It is at least
-	// twice the longest lease. Zero is a day.
+	// twice the longest lease. Where processes differ, the longest counts. Zero is
+	// a day.
 	Retention time.Duration
 	// Claim is how long a lock that was handed to a waiter in another process
-	// waits to be taken up, because that process may have died. Zero is 2 s.
+	// waits to be taken up, because that process may have died. Waiters ask at
+	// least every half a second: with a shorter claim, one that misses its message
+	// may miss its turn and wait for the next. Zero is 2 s.
 	Claim time.Duration
 	// Replicas is how many replicas must confirm a grant or renewal before it
 	// counts (WAIT on the same connection). It makes the loss of a lock in a
 	// fail-over less likely, not impossible: a replica that has not confirmed may
-	// still be the one that is promoted. Zero asks for none.
+	// still be the one that is promoted. Each call that waits for them has a
+	// connection of its own, up to 16. Zero asks for none.
 	Replicas int
 	// ReplicaTimeout is how long they may take. Zero is 100 ms.
 	ReplicaTimeout time.Duration

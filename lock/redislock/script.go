@@ -84,11 +84,22 @@ func (s *Store) run(ctx context.Context, script *script, keys, args []string) (r
 	return msg, nil
 }
 
-// replicated does the same and then waits for the replicas, on the connection of
-// the script: on another one, WAIT speaks of other writes.
+// confirming is how many calls at once wait for replicas. Each has a connection of
+// its own meanwhile.
+const confirming = 16
+
+// replicated does the same, and if something was granted or renewed waits for the
+// replicas, on the connection of the script: on another one, WAIT speaks of other
+// writes.
 func (s *Store) replicated(ctx context.Context, script *script, keys, args []string) (rueidis.RedisMessage, error) {
 	if s.o.Replicas == 0 {
 		return s.run(ctx, script, keys, args)
+	}
+	select {
+	case s.confirming <- struct{}{}:
+		defer func() { <-s.confirming }()
+	case <-ctx.Done():
+		return rueidis.RedisMessage{}, trouble(script.op, ctx.Err())
 	}
 	conn, giveBack := s.client.Dedicate()
 	defer giveBack()
@@ -96,6 +107,9 @@ func (s *Store) replicated(ctx context.Context, script *script, keys, args []str
 	msg, err := conn.Do(ctx, eval).ToMessage()
 	if err != nil {
 		return msg, trouble(script.op, err)
+	}
+	if !granted(&msg) {
+		return msg, nil // and it asks again, perhaps often
 	}
 	wait := s.client.B().Wait().Numreplicas(int64(s.o.Replicas)).Timeout(s.o.ReplicaTimeout.Milliseconds()).Build()
 	n, err := conn.Do(ctx, wait).AsInt64()
@@ -107,6 +121,15 @@ func (s *Store) replicated(ctx context.Context, script *script, keys, args []str
 		return msg, &lock.StoreError{Op: script.op, Err: err}
 	}
 	return msg, nil
+}
+
+// granted reports whether an answer begins with 1: granted, or renewed.
+func granted(msg *rueidis.RedisMessage) bool {
+	if list, err := msg.ToArray(); err == nil && len(list) > 0 {
+		msg = &list[0]
+	}
+	n, err := msg.AsInt64()
+	return err == nil && n == 1
 }
 
 // passing are the beginnings of answers that another time may not be given: a

@@ -25,6 +25,7 @@ type Store struct {
 	wakes   string // what the channels of Lockers begin with
 
 	mutexes, shared, permits beginnings
+	confirming               chan struct{} // see replicated
 }
 
 // New returns a store over a client, which stays the caller's to close, after the
@@ -34,7 +35,7 @@ func New(client rueidis.Client, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, o: o, lua: newScripts(), publish: "PUBLISH"}
+	s := &Store{client: client, o: o, lua: newScripts(), publish: "PUBLISH", confirming: make(chan struct{}, confirming)}
 	if client.Mode() == rueidis.ClientModeCluster {
 		s.sharded, s.publish = true, "SPUBLISH"
 	}
