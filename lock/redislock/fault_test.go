@@ -332,7 +332,7 @@ func TestN30NoRights(t *testing.T) {
 func TestN23NothingLivesForEver(t *testing.T) {
 	t.Parallel()
 	s := testenv.Redis(t, "appendonly no")
-	l := locker(t, store(t, single(t, s.Addr), redislock.Options{Retention: 400 * time.Millisecond}), lock.Config{Lease: 200 * time.Millisecond})
+	l := locker(t, store(t, single(t, s.Addr), shortLived), lock.Config{Lease: time.Second})
 	first, err := l.Lock(t.Context(), "n")
 	require.NoError(t, err)
 	require.NoError(t, first.Unlock(t.Context()))
