@@ -22,11 +22,13 @@ import (
 	"github.com/doorbuster/doorbuster/internal/config"
 	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/event"
+	"github.com/doorbuster/doorbuster/internal/gate"
 	"github.com/doorbuster/doorbuster/internal/httpapi"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/obs"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/settle"
+	"github.com/doorbuster/doorbuster/limit"
 )
 
 // The files in the data folder that tell where a server listens.
@@ -59,7 +61,9 @@ type house struct {
 	engine  *engine.Engine
 	feed    *event.Feed
 	sweeper *settle.Sweeper
-	fast    *fast // nil: no fast path
+	fast    *fast         // nil: no fast path
+	limits  limit.Limiter // shared over Redis; nil without one
+	gate    *gate.Keeper  // nil: no gate
 	api     *httpapi.API
 	made    []string // files of new keys
 	stop    []func() // what build started, to be undone in reverse order
@@ -124,6 +128,9 @@ func (h *house) build(ctx context.Context, version string) (err error) {
 		return err
 	}
 	h.buildEngine() //nolint:contextcheck // the engine outlives the start; Close ends what it does in the background
+	if err = h.buildGate(ctx); err != nil {
+		return err
+	}
 	h.feed = event.NewFeed(h.book, event.Options{CallTimeout: h.cfg.Engine.CallTimeout, Observer: watcher{&h.metrics.Feed, h.log}})
 	h.metrics.Sales.Source(h.onSale)
 	h.sweeper = settle.New(h.book, settle.Options{
@@ -132,7 +139,7 @@ func (h *house) build(ctx context.Context, version string) (err error) {
 	})
 	deps := httpapi.Deps{
 		Engine: h.engine, Feed: h.feed, Auth: h.auth, Metrics: h.metrics, Gatherer: registry, Logger: h.log, Audit: h.audit, Ready: h.ready,
-		Letters: settle.NewDeadLetters(h.book),
+		Letters: settle.NewDeadLetters(h.book), Gate: h.gate,
 	}
 	if h.fast != nil {
 		deps.Paths, deps.Queued = h.fast.keeper, h.fast.queued
@@ -272,6 +279,9 @@ func (h *house) serve(ctx context.Context, d *doors) error {
 	parts.Go(func() error { return d.serveAPI(h.api.Public()) })
 	parts.Go(func() error { return d.serveOps(h.api.Ops()) })
 	parts.Go(func() error { return h.feed.Run(work) })
+	if h.gate != nil {
+		parts.Go(func() error { return h.gate.Run(work) })
+	}
 	if h.cfg.Has(config.RoleWorker) {
 		parts.Go(func() error { return h.sweeper.Run(work) })
 	}

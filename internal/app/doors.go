@@ -12,6 +12,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/config"
 	"github.com/doorbuster/doorbuster/internal/httpapi"
 	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/limit/httplimit"
 )
 
 // doors are the two listeners and their servers. A process without the role gate
@@ -33,6 +34,9 @@ func (h *house) listen(ctx context.Context) (*doors, error) {
 	if h.cfg.Has(config.RoleGate) {
 		if api, err = lc.Listen(ctx, "tcp", h.cfg.API.Listen); err != nil {
 			return nil, errors.Join(fmt.Errorf("the API cannot listen (api.listen): %w", err), ops.Close())
+		}
+		if h.cfg.API.ProxyProtocol == config.On {
+			api = httpapi.ProxyProtocol(api, httplimit.NewProxies(h.cfg.API.TrustedProxies...), 0)
 		}
 	}
 	t := &h.cfg.API.Timeouts
@@ -103,6 +107,7 @@ func apiOptions(cfg *config.Config) httpapi.Options {
 		Buy: httpapi.Limit(api.Limits.Buy), Read: httpapi.Limit(api.Limits.Read),
 		Pay: httpapi.Limit(api.Limits.Pay), Admin: httpapi.Limit(api.Limits.Admin),
 		Streams: httpapi.StreamLimits{Total: api.Streams.Total, PerIP: api.Streams.PerIP, PerUser: api.Streams.PerUser},
+		Captcha: captchaOf(cfg),
 		OpsKeys: !config.Loopback(cfg.Ops.Listen),
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/settle"
 	"github.com/doorbuster/doorbuster/internal/stock"
 	"github.com/doorbuster/doorbuster/internal/stock/redisstock"
+	"github.com/doorbuster/doorbuster/limit/redislimit"
 )
 
 // connectIn is how long a start waits for Redis.
@@ -29,7 +30,7 @@ type fast struct {
 }
 
 // openFast connects to Redis, checks that it can be relied on, and builds what
-// works on the fast path.
+// works on the fast path, and the limits that instances share.
 func (h *house) openFast(ctx context.Context) error {
 	cfg := &h.cfg.Redis
 	if cfg.URL == "" {
@@ -58,6 +59,19 @@ func (h *house) openFast(ctx context.Context) error {
 		return err
 	}
 	h.fast = newFast(h, counter)
+	if !h.keepsGate() {
+		return nil
+	}
+	o, err := h.limitOptions(own)
+	if err != nil {
+		return err
+	}
+	limits, err := redislimit.New(client, o)
+	if err != nil {
+		return err
+	}
+	h.onStop("limits", func() error { limits.Close(); return nil })
+	h.limits = limits
 	return nil
 }
 

@@ -48,6 +48,13 @@ func encoding() *base32.Encoding {
 // isAPIKey reports whether a credential claims to be an API key.
 func isAPIKey(credential string) bool { return strings.HasPrefix(credential, keyPrefix) }
 
+// BringsKey reports whether the values of the Authorization header claim to hold an
+// API key. Whether it is one is for Authenticate to find out.
+func BringsKey(header []string) bool {
+	credential, ok := bearer(header)
+	return ok && isAPIKey(credential)
+}
+
 // splitAPIKey returns the id and the secret's hash. Exactly one text stands for
 // each key.
 func splitAPIKey(text string) (id string, hash [32]byte, ok bool) {

@@ -33,6 +33,9 @@ func (c *configCheckCmd) Run(ctx context.Context, s *session) error {
 	if err == nil {
 		err = app.CheckTokenKey(ctx, &cfg.Config)
 	}
+	if err == nil {
+		err = app.CheckGate(&cfg.Config)
+	}
 	if c.JSON {
 		out := checked{OK: err == nil, Problems: problemsOf(err)}
 		if writeErr := writeJSON(s.Out, out); writeErr != nil {

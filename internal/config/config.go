@@ -15,6 +15,7 @@ type Config struct {
 	Ops      Ops      `key:"ops" doc:"Health, readiness, metrics and profiles, for operators' tools."`
 	Ledger   Ledger   `key:"ledger" doc:"The book of record."`
 	Redis    Redis    `key:"redis" doc:"The fast counter in front of the ledger. It may be lost at any moment: that costs speed, never an order."`
+	Gate     Gate     `key:"gate" doc:"The door: limits, lists, challenges and passes in front of every attempt. What operators change while it is at work (limits, lists, rules of sales) is in the ledger: doorbuster gate, and docs/gate.md."`
 	Auth     Auth     `key:"auth" doc:"Who the caller is."`
 	Engine   Engine   `key:"engine" doc:"How attempts are gathered into transactions."`
 	Fast     Fast     `key:"fast" doc:"The fast path: sales that prefer it are sold through Redis, and judged by the ledger in batches."`
@@ -28,6 +29,7 @@ type API struct {
 	Listen         string         `key:"listen" default:"127.0.0.1:8080" flag:"api-listen" doc:"Address of the API. Port 0 takes a free one; the address taken is written to <data_dir>/api.addr. On an address that is not loopback a key for buyers' tokens must be configured (auth.jwt)."`
 	CORSOrigins    []string       `key:"cors_origins" doc:"Origins whose pages may call the API from a browser, such as https://shop.example; * is any."`
 	TrustedProxies []netip.Prefix `key:"trusted_proxies" doc:"Networks of your own proxies. Only what they add to X-Forwarded-For is believed; without them the peer's address is the client's."`
+	ProxyProtocol  string         `key:"proxy_protocol" default:"off" doc:"Whether your own proxies (api.trusted_proxies) begin each connection with a header of the PROXY protocol, version 1 or 2: on or off. With on they must."`
 	MaxBodyBytes   int            `key:"max_body_bytes" default:"16384" doc:"Longest request body; longer ones are refused with 413. Operators may send 16 times as much."`
 	MaxHeaderBytes int            `key:"max_header_bytes" default:"16384" doc:"Longest request header. Longer ones are refused with 431."`
 	Timeouts       Timeouts       `key:"timeouts" doc:"Protection from slow clients."`
@@ -84,6 +86,24 @@ type Redis struct {
 	Prefix      string        `key:"prefix" default:"doorbuster" doc:"First word of every key, so that several installations can share a Redis. All instances of one installation say the same."`
 	CAFile      string        `key:"ca_file" doc:"PEM file with the certificates that vouch for the servers of a rediss:// URL. Empty: those of the system."`
 	CallTimeout time.Duration `key:"call_timeout" default:"1s" doc:"Longest time of one call; then its outcome is unknown, and the attempts in it end with 503 unavailable and may be repeated with their keys."`
+}
+
+// Gate is the door.
+type Gate struct {
+	Mode            string         `key:"mode" default:"on" doc:"Whether this instance keeps the gate: on or off. With off everybody may come in who has a token."`
+	Exempt          []netip.Prefix `key:"exempt" default:"127.0.0.0/8,::1/128" doc:"Networks whose callers meet lists and passes only, no limits and no challenges: the house itself. A proxy on one of them must be named in api.trusted_proxies, else all its clients are exempt."`
+	SettingsFile    string         `key:"settings_file" doc:"JSON file with the gate's settings. It is read again when it changes, and stands back as soon as settings are entered by API or CLI. Empty: the built-in settings."`
+	ProxyRangesFile string         `key:"proxy_ranges_file" doc:"File with networks of known proxies, one a line, whose callers are asked for a proof. It is read again when it changes."`
+	Instances       int            `key:"instances" default:"1" doc:"How many instances share the limits. While Redis does not answer each admits this part of them."`
+	Captcha         Captcha        `key:"captcha" doc:"A hosted captcha that may ask in the place of a proof of work (challenge.captcha of the gate's settings)."`
+}
+
+// Captcha is an account at a service that shows captchas.
+type Captcha struct {
+	Provider   string   `key:"provider" doc:"The service: turnstile, hcaptcha or geetest. Empty: none."`
+	SiteKey    string   `key:"site_key" doc:"The public key that pages show the captcha with; for geetest the captcha id."`
+	SecretFile string   `key:"secret_file" doc:"File with the secret key."`
+	Hostnames  []string `key:"hostnames" doc:"Hosts of the pages that show the captcha, such as shop.example; a solution that was made elsewhere opens nothing. Not for geetest."`
 }
 
 // Auth says how callers are known.

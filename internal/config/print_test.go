@@ -17,6 +17,10 @@ func TestPrintedConfigurationReadsBack(t *testing.T) {
 api:
   cors_origins: [https://a.example, "*"]
   trusted_proxies: ["2001:db8::/32"]
+  proxy_protocol: "on"
+gate:
+  mode: "off"
+  captcha: {provider: hcaptcha, site_key: "12", secret_file: s, hostnames: [shop.example]}
 auth:
   jwt: {issuer: "no", audience: "12", algorithm: ES256, jwks_url: https://issuer.example/keys}
 `), Environ: []string{"DOORBUSTER_LOG_LEVEL=warn"}})

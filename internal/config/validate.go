@@ -31,6 +31,7 @@ func (c *Config) check(found *problems) {
 	checkListen("ops.listen", c.Ops.Listen, found)
 	c.Ledger.check(found)
 	c.Redis.check(found)
+	c.Gate.check(found)
 	c.Auth.JWT.check(found)
 	if !c.Auth.JWT.Named() && validListen(c.API.Listen) && !Loopback(c.API.Listen) {
 		found.add("auth.jwt", "", "a development key must not meet the network, and api.listen is "+c.API.Listen,
@@ -87,6 +88,10 @@ func (a *API) check(found *problems) {
 		if o != "*" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.Scheme+"://"+u.Host != o) {
 			found.add("api.cors_origins", "", quoted(o)+" is not an origin", "write scheme and host only, such as https://shop.example, or *")
 		}
+	}
+	onOff("api.proxy_protocol", a.ProxyProtocol, found)
+	if a.ProxyProtocol == On && len(a.TrustedProxies) == 0 {
+		found.add("api.proxy_protocol", "", "nobody is trusted to say whose connection it is", "name your proxies in api.trusted_proxies, or set it to off")
 	}
 	between("api.max_body_bytes", a.MaxBodyBytes, 1<<10, 16<<20, found)
 	between("api.max_header_bytes", a.MaxHeaderBytes, 4<<10, 1<<20, found)
@@ -239,6 +244,8 @@ func lasts(key string, d, low, high time.Duration, found *problems) {
 		found.add(key, "", d.String()+" is out of range", "use "+low.String()+" to "+high.String())
 	}
 }
+
+func onOff(key, value string, found *problems) { oneOf(key, value, []string{On, "off"}, found) }
 
 func oneOf(key, value string, legal []string, found *problems) {
 	if !slices.Contains(legal, value) {

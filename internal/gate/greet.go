@@ -1,6 +1,9 @@
 package gate
 
-import "time"
+import (
+	"os"
+	"time"
+)
 
 // Recognise returns the device that shows a token, the zero value where it shows
 // none, or one that the gate does not accept: such a device is met anew.
@@ -53,4 +56,20 @@ func (k *Keeper) Origin(entered int64) Origin {
 		return FromFile
 	}
 	return FromDefault
+}
+
+// CheckSettingsFile returns what is wrong with a file of settings, or nil.
+func CheckSettingsFile(path string) error {
+	text, err := os.ReadFile(path) //nolint:gosec // the operator's own
+	if err != nil {
+		return err
+	}
+	_, err = ParseSettings(text)
+	return err
+}
+
+// CheckRangesFile returns what is wrong with a file of proxy ranges, or nil.
+func CheckRangesFile(path string) error {
+	_, err := readRanges(path)
+	return err
 }

@@ -17,13 +17,14 @@ import (
 	"github.com/doorbuster/doorbuster/internal/auth"
 	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/event"
+	"github.com/doorbuster/doorbuster/internal/gate"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/obs"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/limit/httplimit"
 )
 
-// Deps is what the API works with. Everything is required but Paths and Queued.
+// Deps is what the API works with. Everything is required but Gate, Paths and Queued.
 type Deps struct {
 	Engine   *engine.Engine
 	Feed     *event.Feed // closing it ends the event streams
@@ -31,6 +32,8 @@ type Deps struct {
 	Metrics  *obs.Metrics
 	Gatherer prometheus.Gatherer // what /metrics serves
 	Logger   *slog.Logger
+	// Gate keeps the door; nil where everybody may come in.
+	Gate *gate.Keeper
 	// Audit recounts one sale and returns the report as JSON; CodeSaleNotFound.
 	Audit func(ctx context.Context, slug string) ([]byte, error)
 	// Ready returns nil while this instance can sell, else what it lacks. It is
@@ -79,6 +82,8 @@ type Options struct {
 	// MaxWait bounds how long a request may wait for the judge of a queued order;
 	// default 20 s, which is also the most. Timeout bounds it too.
 	MaxWait time.Duration
+	// Captcha is the hosted captcha that the gate verifies; nil without one.
+	Captcha *Captcha
 	// DefaultPath is what a new sale prefers that does not say; default PathDirect.
 	DefaultPath sale.Path
 	// The limits of the classes. Defaults: see defaultLimits.
@@ -88,6 +93,12 @@ type Options struct {
 	// OpsKeys asks for an API key with scope ops on the ops listener, health
 	// checks excepted. To be set where it is not on a loopback address.
 	OpsKeys bool
+}
+
+// Captcha is what a page needs to show a hosted captcha.
+type Captcha struct {
+	Provider string // turnstile, hcaptcha or geetest
+	SiteKey  string
 }
 
 // Limit bounds the requests of one class.
@@ -173,12 +184,14 @@ type API struct {
 	audit    func(context.Context, string) ([]byte, error)
 	ready    func(context.Context) error
 	letters  Letters
-	paths    Paths // nil: no fast counter
+	gate     *gate.Keeper // nil: no gate
+	paths    Paths        // nil: no fast counter
 	queued   func(context.Context, *sale.Sale) (int64, error)
 	opts     Options
 
 	cors      *cors
 	proxies   httplimit.Proxies
+	strays    *httplimit.Watch
 	classes   classes
 	pages     pages
 	streams   *streams
@@ -218,10 +231,11 @@ func New(d Deps, o Options) (*API, error) {
 	h := &d.Metrics.HTTP
 	a := &API{
 		engine: d.Engine, ledger: d.Engine.Ledger(), auth: d.Auth, metrics: h, gatherer: d.Gatherer,
-		log: d.Logger, audit: d.Audit, ready: d.Ready, letters: d.Letters, paths: d.Paths, queued: d.Queued, opts: o, cors: allowed, proxies: trusted,
+		log: d.Logger, audit: d.Audit, ready: d.Ready, letters: d.Letters, gate: d.Gate, paths: d.Paths, queued: d.Queued, opts: o,
+		cors: allowed, proxies: trusted, strays: httplimit.NewWatch(0),
 		classes: classes{
-			buy: newClass(o.Buy, h.Class("buy")), read: newClass(o.Read, h.Class("read")),
-			pay: newClass(o.Pay, h.Class("pay")), admin: newClass(o.Admin, h.Class("admin")),
+			buy: newClass(gate.Buy, o.Buy, h), read: newClass(gate.Read, o.Read, h),
+			pay: newClass(gate.Pay, o.Pay, h), admin: newClass(gate.Admin, o.Admin, h),
 		},
 		fixed: fixed{
 			nosniff: []string{"nosniff"}, csp: []string{"default-src 'none'; frame-ancestors 'none'"}, noStore: []string{"no-store"}, brief: []string{"public, max-age=1"},

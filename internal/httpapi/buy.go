@@ -26,7 +26,17 @@ func newRefusals() refusals {
 }
 
 // buy is the hot path: whatever can be made before is made before.
-func buy(ctx context.Context, x *exchange) error {
+func buy(ctx context.Context, x *exchange) error { return x.buy(ctx, "") }
+
+// buyHidden buys at the address that came with a pass.
+func buyHidden(ctx context.Context, x *exchange) error {
+	if x.api.gate == nil {
+		return noRoute(ctx, x)
+	}
+	return x.buy(ctx, x.r.PathValue("path"))
+}
+
+func (x *exchange) buy(ctx context.Context, path string) error {
 	if err := x.wantJSON(); err != nil {
 		return err
 	}
@@ -38,12 +48,16 @@ func buy(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if err = x.enterGate(ctx, &request, path); err != nil {
+		return err
+	}
 	gated := time.Now()
 	d, err := x.attemptToBuy(ctx, &request)
 	if err != nil {
 		return err
 	}
 	x.tellTimes(gated, &d)
+	x.tellLimit()
 	if d.Verdict != sale.Taken && d.Verdict != sale.Replayed {
 		return x.refuse(ctx, &d, request.User)
 	}
@@ -102,7 +116,7 @@ func (x *exchange) sell(d *engine.Decision) {
 func (x *exchange) request(a *client.Attempt) (engine.Request, error) {
 	r := engine.Request{Sale: x.r.PathValue("sale"), SKU: a.SKU, Quantity: a.Quantity}
 	var err error
-	if r.Key, err = idempotencyKey(x.r.Header); err != nil {
+	if r.Key, x.guest.visit.Pass, err = clickOf(x.r.Header); err != nil {
 		return r, err
 	}
 	if r.Receipt, err = receiptOf(x.r.Header); err != nil {
@@ -111,13 +125,8 @@ func (x *exchange) request(a *client.Attempt) (engine.Request, error) {
 	if r.User, err = x.buyer(a.OnBehalfOf); err != nil {
 		return r, err
 	}
-	if a.ClientIP != "" {
-		if x.who.KeyID == "" {
-			return r, forShopsOnly("client_ip")
-		}
-		if _, err := netip.ParseAddr(a.ClientIP); err != nil {
-			return r, sale.Invalid("client_ip", "this is not an IP address", "send the buyer's address, or leave it out")
-		}
+	if x.guest.visit.IP, err = x.buyersIP(a.ClientIP); err != nil {
+		return r, err
 	}
 	if a.ExpectedAmount != nil {
 		if *a.ExpectedAmount < 0 || *a.ExpectedAmount > sale.MaxInteger {
@@ -148,6 +157,24 @@ func (x *exchange) buyer(onBehalfOf string) (string, error) {
 		return "", &e
 	}
 	return onBehalfOf, nil
+}
+
+// buyersIP returns where the buyer is: where the request comes from, or what a shop
+// says; the zero address if it says nothing.
+func (x *exchange) buyersIP(said string) (netip.Addr, error) {
+	switch {
+	case x.who.KeyID == "" && said != "":
+		return netip.Addr{}, forShopsOnly("client_ip")
+	case x.who.KeyID == "":
+		return x.guest.ip, nil
+	case said == "":
+		return netip.Addr{}, nil
+	}
+	ip, err := netip.ParseAddr(said)
+	if err != nil {
+		return ip, sale.Invalid("client_ip", "this is not an IP address", "send the buyer's address, or leave it out")
+	}
+	return ip.Unmap().WithZone(""), nil
 }
 
 func forShopsOnly(field string) error {
@@ -207,12 +234,12 @@ func (x *exchange) ordersIn(ctx context.Context, v *engine.View, user string) ([
 }
 
 // tellTimes says in Server-Timing (ms) how long the stages took: gate is
-// everything before the engine, engine what it took without the others, stock and
-// ledger the calls, wait the line before them and the judge behind.
+// everything before the engine and what the engine asks the gate, engine what it took
+// without the others, stock and ledger the calls, wait the line before them and the judge behind.
 func (x *exchange) tellTimes(gated time.Time, d *engine.Decision) {
-	b := appendStage(x.timing[:0], "gate;dur=", gated.Sub(x.begun))
+	b := appendStage(x.timing[:0], "gate;dur=", gated.Sub(x.begun)+x.guest.asked)
 	t := &d.Times
-	b = appendStage(append(b, ", "...), "engine;dur=", max(0, time.Since(gated)-t.Queue-t.Stock-t.Ledger-t.Wait))
+	b = appendStage(append(b, ", "...), "engine;dur=", max(0, time.Since(gated)-x.guest.asked-t.Queue-t.Stock-t.Ledger-t.Wait))
 	if t.Stock > 0 || t.Ledger > 0 {
 		b = appendStage(append(b, ", "...), "wait;dur=", t.Queue+t.Wait)
 	}

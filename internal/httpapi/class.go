@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/gate"
 	"github.com/doorbuster/doorbuster/internal/obs"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
@@ -17,12 +18,13 @@ import (
 type class struct {
 	places  chan struct{}
 	waiting atomic.Int64
+	name    gate.Class
 	limit   Limit
 	counted obs.Class
 }
 
-func newClass(l Limit, counted obs.Class) *class {
-	return &class{places: make(chan struct{}, l.InFlight), limit: l, counted: counted}
+func newClass(name gate.Class, l Limit, m *obs.HTTP) *class {
+	return &class{places: make(chan struct{}, l.InFlight), name: name, limit: l, counted: m.Class(string(name))}
 }
 
 // enter returns when there is a place, or CodeBusy.

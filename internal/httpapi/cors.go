@@ -26,9 +26,10 @@ func newCORS(origins []string) (*cors, error) {
 		vary:    []string{"Origin"},
 		expose: []string{strings.Join([]string{
 			"Etag", "Location", "Retry-After", headerTime, headerReplayed, headerReceipt, headerOutstanding, "Preference-Applied", "Server-Timing", headerRequestID,
+			headerDevice, "RateLimit", "RateLimit-Policy",
 		}, ", ")},
 		headers: []string{strings.Join([]string{
-			"Authorization", "Content-Type", headerKey, headerReceipt, "If-Match", "If-None-Match", "Last-Event-ID", "Prefer", headerRequestID,
+			"Authorization", "Content-Type", headerKey, headerPass, headerDevice, headerReceipt, "If-Match", "If-None-Match", "Last-Event-ID", "Prefer", headerRequestID,
 		}, ", ")},
 		maxAge: []string{"600"},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/auth"
+	"github.com/doorbuster/doorbuster/internal/gate"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
@@ -24,6 +25,7 @@ const (
 	headerOutstanding = "Doorbuster-Outstanding"
 	headerTime        = "Doorbuster-Time"
 	headerRequestID   = "X-Request-Id"
+	headerDevice      = gate.DeviceHeader
 )
 
 // exchange is one request with its answer. It is used again for other requests,
@@ -38,6 +40,7 @@ type exchange struct {
 	id    string          // names the request in answers and logs
 	begun time.Time
 
+	guest   guest  // what the gate knows of the request
 	inside  *class // whose place is taken; nil when it is given back
 	status  int    // of the answer; 0 before it
 	cause   error  // what made the answer a problem; for the log
@@ -76,9 +79,12 @@ func (a *API) handler(rt *route) http.HandlerFunc {
 	}
 }
 
-// run takes a request through its stages: body, place, caller, handler. The
-// body comes first, so that a slow sender occupies nobody's place.
+// run takes a request through its stages: arrival, body, place, caller, handler. The
+// body comes before the place, so that a slow sender occupies nobody's.
 func (x *exchange) run(ctx context.Context) error { //nolint:contextcheck // deadline inherits from ctx
+	if err := x.arrive(ctx); err != nil {
+		return err
+	}
 	if err := x.readBody(); err != nil {
 		return err
 	}
@@ -93,7 +99,7 @@ func (x *exchange) run(ctx context.Context) error { //nolint:contextcheck // dea
 		defer x.leave()
 	}
 	if err := x.authenticate(ctx); err != nil {
-		return err
+		return x.strange(ctx, err)
 	}
 	return x.route.handle(ctx, x)
 }

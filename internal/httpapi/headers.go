@@ -18,16 +18,13 @@ func badHeader(name, message, hint string) *sale.Error {
 // abc are one key.
 func idempotencyKey(h http.Header) (string, error) {
 	values := h[headerKey]
-	if len(h[headerPass]) > 0 {
-		return "", badHeader(headerPass, "this server issues no passes", "send Idempotency-Key alone")
-	}
 	if len(values) > 1 {
 		return "", badHeader(headerKey, "the header is given more than once", "send one key")
 	}
 	if len(values) == 0 || values[0] == "" {
 		return "", &sale.Error{
 			Code: sale.CodeKeyRequired, Message: "the request has no idempotency key", Field: headerKey,
-			Hint: "send Idempotency-Key with one random value per click, for example a UUID, and repeat it on retries",
+			Hint: "send Idempotency-Key with one random value per click, for example a UUID, and repeat it on retries; or a pass in Doorbuster-Pass",
 		}
 	}
 	key := values[0]
@@ -38,6 +35,22 @@ func idempotencyKey(h http.Header) (string, error) {
 		}
 	}
 	return key, sale.CheckIdempotencyKey(key)
+}
+
+// clickOf returns what names the click of a request: its idempotency key, or the pass
+// that stands in the place of one.
+func clickOf(h http.Header) (key, pass string, err error) {
+	passes := h[headerPass]
+	switch {
+	case len(passes) == 0:
+		key, err = idempotencyKey(h)
+		return key, "", err
+	case len(passes) > 1:
+		return "", "", badHeader(headerPass, "the header is given more than once", "send one pass")
+	case len(h[headerKey]) > 0:
+		return "", "", badHeader(headerPass, "a pass stands in the place of the idempotency key, and both are given", "send one of Doorbuster-Pass and Idempotency-Key")
+	}
+	return "", passes[0], nil
 }
 
 // unquote reads a string of RFC 8941, section 3.3.3.
@@ -138,7 +151,7 @@ func ifMatch(h http.Header) (version int64, given bool, err error) {
 	}
 	version, err = strconv.ParseInt(tag[1:len(tag)-1], 10, 64)
 	if err != nil || version < 1 {
-		return 0, true, &sale.Error{Code: sale.CodeVersionMismatch, Message: "no version of the sale ever had this ETag", Hint: hint}
+		return 0, true, &sale.Error{Code: sale.CodeVersionMismatch, Message: "no version ever had this ETag", Hint: hint}
 	}
 	return version, true, nil
 }
@@ -149,7 +162,7 @@ func mustMatch(h http.Header) (int64, error) {
 	if err == nil && !given {
 		err = &sale.Error{
 			Code: codeNoPrecondition, Message: "the request does not say which version it changes", Field: "If-Match",
-			Hint: "read the sale and send its ETag in If-Match",
+			Hint: "read it and send its ETag in If-Match",
 		}
 	}
 	return version, err

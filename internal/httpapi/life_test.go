@@ -195,7 +195,7 @@ func TestListingOrders(t *testing.T) {
 func TestPathsAndMethods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, path := range []string{"/", "/v1", "/v1/sale", "/v1/sales/", "/v1//sales", "/v1/./sales", "/v1/sales/../sales", "/v2/sales", "/v1/sales/drop/orders/x"} {
+	for _, path := range []string{"/", "/v1", "/v1/sale", "/v1/sales/", "/v1//sales", "/v1/./sales", "/v1/sales/../sales", "/v2/sales", "/v1/sales/drop/orders/x/y"} {
 		w.call(t, nobody, "GET "+path, "").requireCode(t, http.StatusNotFound, "not_found")
 	}
 	a := w.call(t, nobody, "DELETE /v1/sales", "")
@@ -207,6 +207,7 @@ func TestPathsAndMethods(t *testing.T) {
 		require.Contains(t, a.header.Get("Allow"), m)
 	}
 	w.openSale(t, "drop", 1)
+	w.call(t, buyer(t, "u1"), "POST /v1/sales/drop/orders/x", one, "Idempotency-Key", "k").requireCode(t, http.StatusNotFound, "not_found")
 	require.Equal(t, http.StatusOK, w.call(t, nobody, "HEAD /v1/sales/drop", "").status)
 }
 

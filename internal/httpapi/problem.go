@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/gate"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
@@ -47,6 +48,9 @@ func (x *exchange) fail(err error) {
 		x.w.Header()["Www-Authenticate"] = x.api.challenge
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		x.w.Header()["Retry-After"] = x.api.retry.draw()
+	}
+	if r, ok := errors.AsType[*gate.RefusalError](err); ok {
+		x.refusedAtGate(&p, r)
 	}
 	x.problem(p)
 }

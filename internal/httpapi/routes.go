@@ -38,12 +38,13 @@ type route struct {
 func (a *API) routes() []route {
 	g, body, big := &a.classes, a.opts.MaxBody, a.opts.MaxBody*adminFactor
 	const (
-		get, post, patch, del = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
+		get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 
 		sales, oneSale   = "/v1/sales", "/v1/sales/{sale}"
 		orders, oneOrder = "/v1/orders", "/v1/orders/{order}"
 		office, oneDesk  = "/v1/admin/sales", "/v1/admin/sales/{sale}"
 		letters          = "/v1/admin/deadletters"
+		bans, gateDesk   = "/v1/admin/bans", "/v1/admin/gate"
 	)
 	return []route{
 		{get, "/openapi.yaml", "getOpenAPI", nil, anybody, 0, getOpenAPI, nil},
@@ -53,6 +54,8 @@ func (a *API) routes() []route {
 		{get, oneSale + "/events", "streamSale", nil, maybeBuyer, 0, streamSale, nil},
 
 		{post, oneSale + "/orders", "buy", g.buy, buyerOrShop, body, buy, nil},
+		{post, oneSale + "/orders/{path}", "buyHidden", g.buy, buyerOrShop, body, buyHidden, nil},
+		{post, oneSale + "/passes", "getPass", g.buy, buyerOrShop, body, getPass, nil},
 		{get, orders, "listOrders", g.read, buyerOrShop, 0, listOrders, nil},
 		{get, oneOrder, "getOrder", g.read, buyerOrShop, 0, getOrder, nil},
 		{post, oneOrder + "/cancel", "cancelOrder", g.pay, buyerOrShop, body, cancelOrder, nil},
@@ -81,6 +84,12 @@ func (a *API) routes() []route {
 		{get, letters, "adminListDeadLetters", g.admin, admin, 0, adminListLetters, nil},
 		{post, letters + "/{letter}/replay", "adminReplayDeadLetter", g.admin, admin, body, adminReplayLetter, nil},
 		{post, letters + "/{letter}/drop", "adminDropDeadLetter", g.admin, admin, body, adminDropLetter, nil},
+		{get, bans, "adminListBans", g.admin, admin, 0, adminListBans, nil},
+		{post, bans, "adminPutBan", g.admin, admin, body, adminPutBan, nil},
+		{post, bans + "/drop", "adminDropBan", g.admin, admin, body, adminDropBan, nil},
+		{get, gateDesk, "adminGetGate", g.admin, admin, 0, adminGetGate, nil},
+		{put, gateDesk, "adminPutGate", g.admin, admin, big, adminPutGate, nil},
+		{post, gateDesk + "/keys", "adminRotateGateKey", g.admin, admin, body, adminRotateGateKey, nil},
 		{get, "/v1/admin/stats", "adminGetStats", g.admin, admin, 0, adminGetStats, nil},
 	}
 }

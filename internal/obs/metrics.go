@@ -19,6 +19,7 @@ type Metrics struct {
 	Feed    Feed
 	Lanes   Lanes
 	Keeper  Keeper
+	Gate    Gate
 	Sales   *Sales
 
 	cards []card
@@ -33,7 +34,7 @@ func New(to prometheus.Registerer, version string) *Metrics {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.gauges("build_info", "Always 1; the label names the version that runs.", "version").WithLabelValues(version).Set(1)
-	all := &Metrics{HTTP: newHTTP(m), Engine: newEngine(m), Sweeper: newSweeper(m), Feed: newFeed(m), Lanes: newLanes(m), Keeper: newKeeper(m), Sales: newSales(m)}
+	all := &Metrics{HTTP: newHTTP(m), Engine: newEngine(m), Sweeper: newSweeper(m), Feed: newFeed(m), Lanes: newLanes(m), Keeper: newKeeper(m), Gate: newGate(m), Sales: newSales(m)}
 	all.cards = m.cards
 	return all
 }

@@ -45,6 +45,12 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	m.Keeper.Built("preheat", time.Second)
 	m.Keeper.Left("trouble")
 	m.Keeper.Failed("preheat")
+	m.Gate.Refused("user", "rate_limited")
+	m.Gate.Shadowed("user")
+	m.Gate.Degraded("user")
+	m.Gate.Solved("sound")
+	m.Gate.Struck("forged", 10)
+	m.Gate.Banned("deny")
 	m.Sales.Source(func() []sale.Sale {
 		return []sale.Sale{{Slug: "s", Items: []sale.Item{{SKU: "a", Stock: 3, Sold: 5}}}}
 	})
