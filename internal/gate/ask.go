@@ -2,8 +2,10 @@ package gate
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
+	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/limit"
 	"github.com/doorbuster/doorbuster/limit/httplimit"
 )
@@ -125,6 +127,9 @@ func (k *Keeper) heed(v *Visit, c *limit.Check, asked []*compiled, d *limit.Deci
 		return nil
 	}
 	l := asked[at]
+	if d.Reason == limit.Unavailable {
+		return sale.Unavailable(fmt.Errorf("gate: the store of limit %s does not answer", l.Name))
+	}
 	if l.Strikes > 0 {
 		k.strike(v, "limit_"+l.Name, int64(l.Strikes))
 	}

@@ -55,14 +55,25 @@ type house struct {
 // counts counts what the gate has told.
 type counts struct {
 	gate.Observer
-	mu      sync.Mutex
-	refused map[string]int
+	mu       sync.Mutex
+	refused  map[string]int
+	shadowed map[string]int
+}
+
+func newCounts() *counts {
+	return &counts{Observer: mute{}, refused: map[string]int{}, shadowed: map[string]int{}}
 }
 
 func (c *counts) Refused(layer, code string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused[code+" by "+layer]++
+}
+
+func (c *counts) Shadowed(layer string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shadowed[layer]++
 }
 
 // mute observes nothing.
@@ -81,7 +92,7 @@ func (mute) Failed(string, error)   {}
 
 func newHouse(t *testing.T, settings *gate.Settings) *house {
 	t.Helper()
-	h := &house{t: t, told: &counts{Observer: mute{}, refused: map[string]int{}}}
+	h := &house{t: t, told: newCounts()}
 	book := ledger.New(ledgertest.MemWorld(t).Store)
 	h.engine = engine.New(book, nil, engine.Options{Clock: time.Now, Alone: true})
 	now, err := book.Now(t.Context())

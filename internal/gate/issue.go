@@ -98,6 +98,14 @@ func (k *Keeper) permit(ctx context.Context, n *knowledge, v *Visit, p Proof) er
 // solved accepts a proof once.
 func (k *Keeper) solved(ctx context.Context, n *knowledge, v *Visit, p Proof) error {
 	flaw, err := k.verify(ctx, n, v, p)
+	if errors.Is(err, ErrCaptchaDown) || errors.Is(err, ErrCaptchaSetup) { // then work is the proof
+		k.o.Observer.Failed("asking the captcha service", err)
+		c, workErr := k.work(n, v, fallbackHarder+v.harder)
+		if workErr != nil {
+			return workErr
+		}
+		return k.refuse(challengeRequired("captcha", c))
+	}
 	if err != nil {
 		return err
 	}
@@ -113,6 +121,9 @@ func (k *Keeper) solved(ctx context.Context, n *knowledge, v *Visit, p Proof) er
 	}
 	return k.refuse(challengeFailed(flaw, c))
 }
+
+// fallbackHarder is how hard the work is while the captcha service is away.
+const fallbackHarder = 3
 
 func (k *Keeper) verify(ctx context.Context, n *knowledge, v *Visit, p Proof) (Flaw, error) {
 	now, bound := k.o.Now(), Bound{User: v.User, Sale: v.sale}
@@ -134,8 +145,7 @@ func (k *Keeper) verify(ctx context.Context, n *knowledge, v *Visit, p Proof) (F
 	case errors.Is(err, ErrCaptchaRefused):
 		return Unsolved, nil
 	default:
-		k.o.Observer.Failed("asking the captcha service", err)
-		return Sound, sale.Unavailable(err)
+		return Sound, err
 	}
 	first, err := k.once(ctx, s.ID(), time.Duration(n.settings.Challenge.Life))
 	if err != nil || first {

@@ -255,6 +255,11 @@ func (k *Keeper) challenge(n *knowledge, v *Visit, harder int) (*Challenge, erro
 	if n.settings.Challenge.Captcha && k.o.Captcha != nil {
 		return nil, nil //nolint:nilnil // no challenge of ours is an answer
 	}
+	return k.work(n, v, harder)
+}
+
+// work makes a proof of work for a visit.
+func (k *Keeper) work(n *knowledge, v *Visit, harder int) (*Challenge, error) {
 	now := k.o.Now()
 	c, err := n.keys.NewChallenge(Bound{User: v.User, Sale: v.sale}, Difficulty(0, harder), now.Add(time.Duration(n.settings.Challenge.Life)), now)
 	return &c, err
