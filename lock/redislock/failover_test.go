@@ -43,7 +43,7 @@ func crowd(t *testing.T, s lock.Store, h *locktest.History, r *locktest.Register
 						written++
 						mu.Unlock()
 					}
-					wait(lease.Context(), 5*time.Millisecond) // histories take long to look at
+					wait(ctx, 5*time.Millisecond) // histories take long to look at
 					_ = h.Unlock(context.WithoutCancel(ctx), lease)
 				}
 			})

@@ -42,6 +42,23 @@ func life(t *testing.T, s *testenv.RedisServer, key string) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
+// A lease that is renewed for longer than keys live is held all the same.
+func TestLeaseOutlivesRetention(t *testing.T) {
+	t.Parallel()
+	s := testenv.Redis(t, "appendonly no")
+	l := locker(t, store(t, single(t, s.Addr), shortLived), lock.Config{Lease: time.Second})
+	mutex, err := l.Lock(t.Context(), "n")
+	require.NoError(t, err)
+	reader, err := l.ReadWrite("n").RLock(t.Context())
+	require.NoError(t, err)
+	late := time.Now().Add(shortLived.Retention + 2*time.Second)
+	for _, lease := range []*lock.Lease{mutex, reader} {
+		require.Eventually(t, func() bool { return lease.ValidUntil().After(late) }, 20*time.Second, time.Millisecond)
+		require.NoError(t, lease.Check(t.Context()))
+		require.NoError(t, lease.Unlock(t.Context()))
+	}
+}
+
 // Whoever lets keys live for a short time does not shorten what others hold or
 // wait for.
 func TestShorterRetentionBesideALonger(t *testing.T) {
