@@ -96,31 +96,27 @@ func (h *house) captcha() (gate.Verifier, error) {
 		return nil, err
 	}
 	site := captcha.Site{Secret: secret, SiteKey: cfg.SiteKey, Hostnames: cfg.Hostnames}
+	var v closer
 	switch cfg.Provider {
 	case config.Turnstile:
 		site.SiteKey = "" // it is no part of the question
-		v, err := captcha.NewTurnstile(site)
-		return h.closing(v, err)
+		v, err = captcha.NewTurnstile(site)
 	case config.HCaptcha:
-		v, err := captcha.NewHCaptcha(site)
-		return h.closing(v, err)
+		v, err = captcha.NewHCaptcha(site)
+	default:
+		v, err = captcha.NewGeeTest(captcha.GeeTestAccount{CaptchaID: cfg.SiteKey, Key: secret})
 	}
-	v, err := captcha.NewGeeTest(captcha.GeeTestAccount{CaptchaID: cfg.SiteKey, Key: secret})
-	return h.closing(v, err)
+	if err != nil {
+		return nil, err
+	}
+	h.onStop("captcha", func() error { v.Close(); return nil })
+	return v, nil
 }
 
 // closer is a verifier with connections.
 type closer interface {
 	gate.Verifier
 	Close()
-}
-
-func (h *house) closing(v closer, err error) (gate.Verifier, error) {
-	if err != nil {
-		return nil, err
-	}
-	h.onStop("captcha", func() error { v.Close(); return nil })
-	return v, nil
 }
 
 func readSecret(path string) (string, error) {

@@ -57,6 +57,7 @@ type root struct {
 	Sale       saleCmd       `cmd:"" help:"Create, show and change sales (scope admin)."`
 	Order      orderCmd      `cmd:"" help:"Show, cancel and refund orders (scopes admin and shop)."`
 	Deadletter deadletterCmd `cmd:"" help:"Decide about slips of the fast path that could not be judged (scope admin)."`
+	Gate       gateCmd       `cmd:"" help:"Look after the gate: its settings, keys and lists (scope admin)."`
 	Buyer      buyerCmd      `cmd:"" help:"Make tokens of buyers for development."`
 	Key        keyCmd        `cmd:"" help:"Create, list and revoke API keys, on the ledger itself."`
 	Audit      auditCmd      `cmd:"" help:"Recount the promises from orders, payments and journal, on the ledger itself."`

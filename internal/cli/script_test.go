@@ -60,6 +60,9 @@ func scriptCommands(t *testing.T) map[string]command {
 		// buy USER SALE QUANTITY VAR: buys on the server of $DATA with a token in
 		// $TOKEN; the id of the order goes into VAR.
 		"buy": func(ts *testscript.TestScript, _ bool, args []string) { buy(ctx, ts, args) },
+		// attempt SALE CODE: tries to buy with a token in $TOKEN until the answer is this
+		// code, or taken, as what an operator has changed takes a moment.
+		"attempt": func(ts *testscript.TestScript, _ bool, args []string) { attempt(ctx, ts, args) },
 		// follow ORDER STATE: waits until the order of the buyer with $TOKEN is judged,
 		// which must bring it into this state.
 		"follow": func(ts *testscript.TestScript, _ bool, args []string) { follow(ctx, ts, args) },
@@ -143,6 +146,26 @@ func buy(ctx context.Context, ts *testscript.TestScript, args []string) {
 		ts.Fatalf("the order is %s's", got.Order.User)
 	}
 	ts.Setenv(args[3], got.Order.ID)
+}
+
+func attempt(ctx context.Context, ts *testscript.TestScript, args []string) {
+	c := caller(ts, strings.TrimSpace(ts.Getenv("TOKEN")))
+	deadline := time.Now().Add(10 * time.Second)
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	for range poll.C {
+		_, err := c.Buy(ctx, args[0], "", client.Attempt{Quantity: 1})
+		code := string(client.CodeOf(err))
+		if err == nil {
+			code = "taken"
+		}
+		if code == args[1] {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("the answer is %s", code)
+		}
+	}
 }
 
 func follow(ctx context.Context, ts *testscript.TestScript, args []string) {

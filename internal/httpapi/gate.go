@@ -151,24 +151,19 @@ const jitter = 3
 
 // refusedAtGate completes the problem and the header of a refusal by the gate.
 func (x *exchange) refusedAtGate(p *client.Problem, r *gate.RefusalError) {
-	h := x.w.Header()
-	switch r.Err.Code {
-	case sale.CodeRateLimited:
-		if r.RetryAfter > 0 { // else it is not known, and a guess stands there
-			later := time.Duration(rand.IntN(jitter)) * time.Second //nolint:gosec // spreads load, guards nothing
-			httplimit.Refuse(h, r.RetryAfter+later, standing(&r.Rate, &r.State))
-		}
-	case sale.CodeBanned:
-		if r.RetryAfter > 0 {
-			h["Retry-After"] = []string{seconds(r.RetryAfter)}
-		}
-	case sale.CodeChallengeRequired:
-		if c := r.Challenge; c != nil {
-			p.Challenge = &client.Challenge{Algorithm: c.Algorithm, Challenge: c.Challenge, MaxNumber: c.MaxNumber, Salt: c.Salt, Signature: c.Signature}
-		} else if c := x.api.opts.Captcha; c != nil {
-			bound := gate.CaptchaBound(gate.Bound{User: x.guest.visit.User, Sale: x.guest.sale})
-			p.Captcha = &client.Captcha{Provider: c.Provider, SiteKey: c.SiteKey, Bound: bound}
-		}
+	h, code := x.w.Header(), r.Err.Code
+	switch {
+	case code == sale.CodeRateLimited && r.RetryAfter > 0: // else it is not known, and a guess stands there
+		later := time.Duration(rand.IntN(jitter)) * time.Second //nolint:gosec // spreads load, guards nothing
+		httplimit.Refuse(h, r.RetryAfter+later, standing(&r.Rate, &r.State))
+	case code == sale.CodeBanned && r.RetryAfter > 0:
+		h["Retry-After"] = []string{seconds(r.RetryAfter)}
+	case r.Challenge != nil:
+		c := r.Challenge
+		p.Challenge = &client.Challenge{Algorithm: c.Algorithm, Challenge: c.Challenge, MaxNumber: c.MaxNumber, Salt: c.Salt, Signature: c.Signature}
+	case code == sale.CodeChallengeRequired && x.api.opts.Captcha != nil:
+		c, bound := x.api.opts.Captcha, gate.CaptchaBound(gate.Bound{User: x.guest.visit.User, Sale: x.guest.sale})
+		p.Captcha = &client.Captcha{Provider: c.Provider, SiteKey: c.SiteKey, Bound: bound}
 	}
 }
 
