@@ -1,8 +1,10 @@
 package bench_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -35,15 +37,15 @@ type house struct {
 	secret   []byte
 }
 
-func newHouse(b *testing.B) *house {
+func newHouse(b *testing.B, settings ...config.Flag) *house {
 	b.Helper()
 	h := &house{dir: b.TempDir()}
-	loaded, err := config.Load(config.Sources{Flags: []config.Flag{
+	loaded, err := config.Load(config.Sources{Flags: append([]config.Flag{
 		{Name: "--data-dir", Key: "data_dir", Value: h.dir},
 		{Name: "--api-listen", Key: "api.listen", Value: "127.0.0.1:0"},
 		{Name: "--ops-listen", Key: "ops.listen", Value: "127.0.0.1:0"},
 		{Name: "--log-level", Key: "log.level", Value: "error"},
-	}})
+	}, settings...)})
 	require.NoError(b, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
 	ended := make(chan error, 1)
@@ -151,6 +153,30 @@ func BenchmarkRefusedBuy(b *testing.B) {
 		)
 		note("refusals/s: doorbuster %.0f, bare handler %.0f", ours, theirs)
 		ratio(b, "refused_buy", factor, 0.55)
+	}
+}
+
+// BenchmarkGate: the same refusals with the gate, its default limits and a thousand
+// buyers behind a thousand addresses, against the house without a gate. Goal: the
+// gate adds at most 15 percent.
+func BenchmarkGate(b *testing.B) {
+	for b.Loop() {
+		const buyers = 1024
+		proxy := config.Flag{Key: "api.trusted_proxies", Value: "127.0.0.1"}
+		guarded := newHouse(b, proxy)
+		open := newHouse(b, proxy, config.Flag{Key: "gate.mode", Value: "off"})
+		load := func(h *house) func(time.Duration) float64 {
+			h.soldOut(b)
+			requests := h.refusals(b, buyers)
+			for i := range requests {
+				from := fmt.Sprintf("X-Forwarded-For: 20.%d.%d.7\r\nContent-Type:", i/256, i%256)
+				requests[i] = bytes.Replace(requests[i], []byte("Content-Type:"), []byte(from), 1)
+			}
+			return hammer(b, dialAll(b, h.url, connections), requests, http.StatusConflict)
+		}
+		with, without, factor := sideBySide(load(guarded), load(open))
+		note("refusals/s: with the gate %.0f, without %.0f", with, without)
+		ratio(b, "gate_refused_buy", factor, 0.85)
 	}
 }
 

@@ -165,7 +165,7 @@ func DefaultSettings() Settings {
 	const second, minute, hour = Duration(time.Second), Duration(time.Minute), Duration(time.Hour)
 	return Settings{
 		Limits: []Limit{
-			{Name: "service", By: ByService, Quota: 50_000, Window: second},
+			{Name: "service", By: ByService, Quota: 200_000, Window: second},
 			{Name: "subnet", By: BySubnet, Quota: 1000, Window: second, Burst: 4000},
 			{Name: "network", By: ByNetwork, Quota: 500, Window: second, Burst: 2000},
 			{Name: "device", By: ByDevice, Quota: 10, Window: second, Burst: 40, Shared: true},
