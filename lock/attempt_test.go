@@ -217,3 +217,23 @@ func TestUnlockOfALostLockWithATroubledStore(t *testing.T) {
 		require.Equal(t, uint64(1), p.events.Count(lock.Released))
 	})
 }
+
+// A release between a try in vain and the subscription is not missed: who begins
+// to listen asks at once.
+func TestReleaseBeforeTheSubscription(t *testing.T) {
+	t.Parallel()
+	together(t, lock.Config{}, func(t *testing.T, p *pair) {
+		first, err := p.far.Lock(t.Context(), "n")
+		require.NoError(t, err)
+		unlocked := errors.New("not yet")
+		p.store.set(func() {
+			p.store.before = func() { unlocked = first.Unlock(t.Context()) }
+		})
+		start := time.Now()
+		lease, err := p.near.Lock(t.Context(), "n")
+		require.NoError(t, err)
+		require.NoError(t, unlocked)
+		require.Equal(t, start, time.Now())
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}

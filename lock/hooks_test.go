@@ -20,6 +20,7 @@ type hooked struct {
 	acquire func(context.Context, *lock.Request) (lock.Grant, error)
 	renew   func(context.Context, *lock.Request) (bool, error)
 	release func(context.Context, *lock.Request) (lock.Outcome, error)
+	before  func() // a subscription
 }
 
 func (h *hooked) set(change func()) {
@@ -56,6 +57,16 @@ func (h *hooked) Release(ctx context.Context, r *lock.Request) (lock.Outcome, er
 		return hook(ctx, r)
 	}
 	return h.Store.Release(ctx, r)
+}
+
+func (h *hooked) Subscribe(ctx context.Context, topic string, ready func(), wake func(lock.Owner)) error {
+	h.mu.Lock()
+	hook := h.before
+	h.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
+	return h.Store.Subscribe(ctx, topic, ready, wake)
 }
 
 // pair is two lockers of one store; what the near one asks goes past the hooks.

@@ -91,20 +91,21 @@ func extendAfterLoss(t *testing.T, w *world) {
 func extendSets(t *testing.T, w *world) {
 	l := w.locker(t)
 	lease := must(t, l, "n")
-	for range 20 {
-		require.NoError(t, lease.Extend(ctx(t), time.Second))
+	for range 100 {
+		require.NoError(t, lease.Extend(ctx(t), limit))
 	}
 	info, err := l.Inspect(ctx(t), "n")
 	require.NoError(t, err)
-	require.LessOrEqual(t, info.Holders[0].Left, time.Second)
-	require.Less(t, time.Until(lease.ValidUntil()), time.Second)
+	require.LessOrEqual(t, info.Holders[0].Left, limit)
+	require.Less(t, time.Until(lease.ValidUntil()), limit)
 	require.ErrorIs(t, lease.Extend(ctx(t), time.Microsecond), lock.ErrInvalid)
 }
 
 func fixedLeaseEnds(t *testing.T, w *world) {
 	a, b := w.locker(t), w.locker(t)
-	lease := must(t, a, "n", lock.WithFixedLease(short))
-	require.NoError(t, lease.Extend(ctx(t), 2*short))
+	lease := must(t, a, "n", lock.WithFixedLease(limit))
+	require.NoError(t, lease.Extend(ctx(t), time.Minute))
+	require.NoError(t, lease.Extend(ctx(t), short))
 	next := must(t, b, "n")
 	require.ErrorIs(t, done(t, lease.Context()), lock.ErrLost)
 	require.Greater(t, next.Fence(), lease.Fence())
@@ -114,7 +115,7 @@ func fixedLeaseEnds(t *testing.T, w *world) {
 
 func maxHold(t *testing.T, w *world) {
 	a, b := w.locker(t), w.locker(t)
-	lease := must(t, a, "n", lock.WithLease(short), lock.WithMaxHold(short))
+	lease := must(t, a, "n", lock.WithLease(time.Second), lock.WithMaxHold(short/2)) // before the first renewal
 	must(t, b, "n")
 	require.ErrorIs(t, done(t, lease.Context()), lock.ErrMaxHold)
 	require.ErrorIs(t, lease.Err(), lock.ErrLost)

@@ -1,10 +1,13 @@
 package locktest
 
 import (
+	"context"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/doorbuster/doorbuster/lock"
@@ -17,6 +20,8 @@ func queueCases() map[string]func(*testing.T, *world) {
 		"N08_PlaceIsRefreshed":     placeRefreshed,
 		"N09_CancelLeavesTheQueue": cancelLeavesQueue,
 		"N10_NobodyToTell":         nobodyToTell,
+		"N10_ReleasedBefore":       releasedBefore,
+		"GrantsAreClaimed":         claimed,
 		"N06_PlacesEndSoon":        placesEnd,
 		"DeadGranteeIsPassedOver":  deadGrantee,
 		"NoOvertaking":             noOvertaking,
@@ -121,22 +126,66 @@ func nobodyToTell(t *testing.T, w *world) {
 // deaf is a store whose messages do not arrive.
 type deaf struct{ lock.Store }
 
-func (*deaf) Topic(*lock.Request) string { return "" }
+func (*deaf) Subscribe(c context.Context, _ string, ready func(), _ func(lock.Owner)) error {
+	ready()
+	<-c.Done()
+	return c.Err()
+}
 
-// placesEnd lets many waiters come and go: no place may last longer than its life.
+// releasedBefore gives the lock back after a waiter has asked in vain and before it
+// listens.
+func releasedBefore(t *testing.T, w *world) {
+	first := must(t, w.locker(t), "n")
+	late := &late{Store: w.store, before: func() { assert.NoError(t, first.Unlock(ctx(t))) }}
+	waiter, err := lock.New(late, lock.Config{})
+	require.NoError(t, err)
+	lease := must(t, waiter, "n")
+	sound(t, lease)
+	require.NoError(t, waiter.Close(ctx(t)))
+}
+
+// late is a store in which something happens before a subscription.
+type late struct {
+	lock.Store
+	once   sync.Once
+	before func()
+}
+
+func (l *late) Subscribe(c context.Context, topic string, ready func(), wake func(lock.Owner)) error {
+	l.once.Do(l.before)
+	return l.Store.Subscribe(c, topic, ready, wake)
+}
+
+// placesEnd lets many waiters come, ask again and again, and die: none of their
+// places lasts longer than its life since it was last asked for.
 func placesEnd(t *testing.T, w *world) {
+	const place = 200 * time.Millisecond
 	l := w.locker(t)
-	must(t, l, "n")
-	for range 30 {
-		w.ghost(t, "dead.1", time.Second)
+	first := must(t, l, "n")
+	for range 20 {
+		for i := range 20 {
+			w.ghost(t, "dead."+strconv.Itoa(i), place)
+		}
 	}
+	queued(t, l, 20)
+	lasts(place + 50*time.Millisecond)
+	require.NoError(t, first.Unlock(ctx(t)))
 	info, err := l.Inspect(ctx(t), "n")
 	require.NoError(t, err)
-	require.Equal(t, 1, info.Waiters)
-	require.NoError(t, l.Break(ctx(t), "n", info.Holders[0].Owner))
-	// Now the dead one holds it, and only for as long as an unclaimed grant may.
-	info, err = l.Inspect(ctx(t), "n")
+	require.Empty(t, info.Holders, "all of them are passed over")
+	require.Zero(t, info.Waiters)
+}
+
+// claimed: a grant to one that does not take it up lasts no longer than two
+// seconds.
+func claimed(t *testing.T, w *world) {
+	l := w.locker(t)
+	first := must(t, l, "n")
+	w.ghost(t, "dead.1", time.Minute)
+	require.NoError(t, first.Unlock(ctx(t)))
+	info, err := l.Inspect(ctx(t), "n")
 	require.NoError(t, err)
+	require.Equal(t, lock.Owner("dead.1"), info.Holders[0].Owner)
 	require.LessOrEqual(t, info.Holders[0].Left, 2*time.Second)
 }
 

@@ -58,20 +58,31 @@ func oneAtATime(t *testing.T, w *world) {
 	history.Require(t)
 }
 
-// nothingIsKept locks and unlocks while renewals are due: none may bring a lock
-// back.
+// nothingIsKept unlocks while renewals come and go: none may bring a lock back.
 func nothingIsKept(t *testing.T, w *world) {
-	l := w.locker(t)
+	renewals := make(chan struct{}, 1)
+	l := w.with(t, lock.Config{Observe: func(e lock.Event) {
+		if e.Kind == lock.Renewed {
+			select {
+			case renewals <- struct{}{}:
+			default:
+			}
+		}
+	}})
 	c := ctx(t)
 	var work sync.WaitGroup
 	for i := range 8 {
 		name := string(rune('a' + i))
 		work.Go(func() {
-			for range 100 {
+			for range 10 {
 				lease, err := l.Lock(c, name, lock.WithLease(60*time.Millisecond))
 				if err != nil {
 					t.Error(err)
 					return
+				}
+				select { // any renewal: this one's is due at the same time, or on its way
+				case <-renewals:
+				case <-lease.Context().Done():
 				}
 				// A slow machine may lose so short a lease.
 				if err = lease.Unlock(c); err != nil {
@@ -104,21 +115,31 @@ func sharedOptions(t *testing.T, w *world) {
 	work.Wait()
 }
 
+// lockUnlockLock cancels every other attempt, at every moment of it: the next one
+// finds the lock.
 func lockUnlockLock(t *testing.T, w *world) {
 	l := w.locker(t)
+	all := ctx(t)
+	rounds := 50
+	if !w.exact {
+		rounds = 5 // a quorum without a queue is slow under a crowd
+	}
 	var work sync.WaitGroup
-	for range 8 {
+	for i := range 8 {
 		work.Go(func() {
-			for range 100 {
-				c, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			for n := range rounds {
+				c, cancel := context.WithTimeout(all, time.Duration((n*8+i)%40)*25*time.Microsecond)
 				lease, err := l.Lock(c, "n")
+				cancel()
+				if errors.Is(err, context.DeadlineExceeded) {
+					lease, err = l.Lock(all, "n")
+				}
 				if err == nil {
-					err = lease.Unlock(c)
+					err = lease.Unlock(all)
 				}
 				if err != nil {
 					t.Error(err)
 				}
-				cancel()
 			}
 		})
 	}
@@ -158,6 +179,7 @@ func closeInTheMiddle(t *testing.T, w *world) {
 	for range 5 {
 		l := w.locker(t)
 		var work sync.WaitGroup
+		sections := make(chan struct{}, 1)
 		for range 8 {
 			work.Go(func() {
 				for {
@@ -166,11 +188,17 @@ func closeInTheMiddle(t *testing.T, w *world) {
 						assert.ErrorIs(t, err, lock.ErrClosed)
 						return
 					}
+					select {
+					case sections <- struct{}{}:
+					default:
+					}
 					_ = lease.Unlock(c)
 				}
 			})
 		}
-		pause()
+		for range 5 {
+			<-sections
+		}
 		require.NoError(t, l.Close(c))
 		work.Wait()
 	}

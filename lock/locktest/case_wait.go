@@ -38,10 +38,8 @@ func background(c context.Context, l *lock.Locker, opts ...lock.Option) <-chan l
 }
 
 func waitsForRelease(t *testing.T, w *world) {
-	a, b := w.locker(t), w.locker(t)
-	first := must(t, a, "n")
-	waiting := background(ctx(t), b)
-	pause()
+	first := must(t, w.locker(t), "n")
+	waiting := w.waiting(t)
 	require.NoError(t, first.Unlock(ctx(t)))
 	got := <-waiting
 	require.NoError(t, got.err)
@@ -56,9 +54,8 @@ func waitsForEnd(t *testing.T, w *world) {
 }
 
 func waitBeyondLease(t *testing.T, w *world) {
-	a, b := w.locker(t), w.locker(t)
-	first := must(t, a, "n", lock.WithLease(renewed))
-	waiting := background(ctx(t), b, lock.WithLease(short), lock.WithWait(limit))
+	first := must(t, w.locker(t), "n", lock.WithLease(renewed))
+	waiting := w.waiting(t, lock.WithLease(short), lock.WithWait(limit))
 	lasts(3 * short)
 	require.NoError(t, first.Unlock(ctx(t)))
 	got := <-waiting
@@ -68,21 +65,20 @@ func waitBeyondLease(t *testing.T, w *world) {
 // leaseBelowWait: a wait that is longer than the lease must not return a lease
 // that has ended meanwhile.
 func leaseBelowWait(t *testing.T, w *world) {
-	a, b := w.locker(t), w.locker(t)
-	first := must(t, a, "n")
-	waiting := background(ctx(t), b, lock.WithLease(short), lock.WithWait(limit))
+	first := must(t, w.locker(t), "n")
+	start := time.Now()
+	waiting := w.waiting(t, lock.WithLease(short), lock.WithWait(limit))
 	lasts(2 * short)
 	require.NoError(t, first.Unlock(ctx(t)))
 	got := <-waiting
 	require.NoError(t, got.err)
-	require.NoError(t, got.lease.Check(ctx(t)))
+	require.Greater(t, got.lease.ValidUntil(), start.Add(2*short), "it counts from the try that was successful")
+	sound(t, got.lease)
 }
 
 func loserWaits(t *testing.T, w *world) {
-	a, b, c := w.locker(t), w.locker(t), w.locker(t)
-	first := must(t, a, "n")
-	one, two := background(ctx(t), b), background(ctx(t), c)
-	pause()
+	first := must(t, w.locker(t), "n")
+	one, two := w.waiting(t), w.waiting(t)
 	require.NoError(t, first.Unlock(ctx(t)))
 	var winner locked
 	var loser <-chan locked

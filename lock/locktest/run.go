@@ -2,7 +2,9 @@ package locktest
 
 import (
 	"context"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +21,9 @@ type Features struct {
 	Exact bool
 	// Shared says that there are read-write locks and semaphores.
 	Shared bool
+	// Local says that the store knows no other time than that of the process, and
+	// waits for nothing outside of it; it is examined in a bubble of fake time.
+	Local bool
 }
 
 // Run examines an implementation. Open returns an empty store, which other stores
@@ -46,7 +51,14 @@ func Run(t *testing.T, f Features, open func(testing.TB) lock.Store) {
 		for name, run := range g.cases {
 			t.Run(g.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				run(t, &world{store: open(t), exact: f.Exact, queue: f.Queue})
+				examine := func(t *testing.T) {
+					run(t, &world{store: open(t), exact: f.Exact, queue: f.Queue})
+				}
+				if f.Local {
+					synctest.Test(t, examine)
+				} else {
+					examine(t)
+				}
 			})
 		}
 	}
@@ -144,9 +156,47 @@ func until(t *testing.T, what string, check func() bool) {
 	require.Eventually(t, check, limit, time.Millisecond, what)
 }
 
-// lasts waits until a while has passed.
+// lasts waits for what time alone brings about: the end of a lease or a place by
+// the clock of a store. A wait that takes longer than it should does no harm.
 func lasts(d time.Duration) {
 	<-time.NewTimer(d).C
+}
+
+// sound asserts that a lease is held in the store, as long as it should be.
+func sound(t *testing.T, lease *lock.Lease) {
+	t.Helper()
+	promised := lease.ValidUntil()
+	if err := lease.Check(ctx(t)); time.Now().Before(promised) {
+		require.NoError(t, err)
+	}
+}
+
+// spy is a store that knows when somebody waits.
+type spy struct {
+	lock.Store
+	once    sync.Once
+	refused chan struct{} // closed when something was not free
+}
+
+func (s *spy) Acquire(c context.Context, r *lock.Request) (lock.Grant, error) {
+	g, err := s.Store.Acquire(c, r)
+	if err == nil && g.Fence == 0 {
+		s.once.Do(func() { close(s.refused) })
+	}
+	return g, err
+}
+
+// waiting locks in the background, in another process, and returns when it waits.
+func (w *world) waiting(t *testing.T, opts ...lock.Option) <-chan locked {
+	t.Helper()
+	s := &spy{Store: w.store, refused: make(chan struct{})}
+	out := background(ctx(t), (&world{store: s}).locker(t), opts...)
+	select {
+	case <-s.refused:
+	case <-ctx(t).Done():
+		require.FailNow(t, "nobody waits")
+	}
+	return out
 }
 
 // queued waits until n owners wait.

@@ -14,5 +14,5 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	locktest.Run(t, locktest.Features{Queue: true, Exact: true, Shared: true}, func(testing.TB) lock.Store { return memlock.New() })
+	locktest.Run(t, locktest.Features{Queue: true, Exact: true, Shared: true, Local: true}, func(testing.TB) lock.Store { return memlock.New() })
 }
