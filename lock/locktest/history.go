@@ -25,6 +25,7 @@ type History struct {
 	ops    []porcupine.Operation
 	live   map[lock.Owner]*live // what was returned and not given back yet
 	damage int                  // faults going on now
+	faults int                  // that have begun or ended
 }
 
 type live struct {
@@ -44,6 +45,7 @@ func (h *History) Damage(do func()) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.damage += by
+		h.faults++
 		for _, one := range h.live {
 			one.excused = true
 		}
@@ -86,6 +88,9 @@ func (h *History) add(s step, call, end int64) {
 // Lock locks a name and records it. A failure is not recorded: it leaves nothing
 // behind.
 func (h *History) Lock(ctx context.Context, l *lock.Locker, name string, opts ...lock.Option) (*lock.Lease, error) {
+	h.mu.Lock()
+	faults := h.faults
+	h.mu.Unlock()
 	call := h.now()
 	lease, err := l.Lock(ctx, name, opts...)
 	if err != nil {
@@ -96,7 +101,11 @@ func (h *History) Lock(ctx context.Context, l *lock.Locker, name string, opts ..
 	defer h.mu.Unlock()
 	h.add(step{opLock, lease.Owner(), lease.Fence()}, call, end)
 	h.look()
-	h.live[lease.Owner()] = &live{lease: lease, seen: end, excused: h.damage > 0}
+	one := &live{lease: lease, seen: end}
+	if h.damage > 0 || h.faults != faults { // it may have been forgotten before it came
+		one.seen, one.excused = call, true
+	}
+	h.live[lease.Owner()] = one
 	return lease, nil
 }
 

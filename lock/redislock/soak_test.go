@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,9 +25,11 @@ var soak = flag.Duration("soak", 3*time.Second, "how long the soak test lasts")
 const round = 3 * time.Second
 
 // TestSoak lets lockers fight for one name through proxies that lose, hold, delay
-// and cut, while the server forgets its scripts, stands still, also for longer than
-// a lease, and is killed, and looks at the history: no two held the lock at once,
-// and no fence went back. Every round has a name of its own.
+// and cut, while the server forgets its scripts or everything, stands still, also
+// for longer than a lease, and is killed, and looks at the history: no two held the
+// lock at once but when the server had forgotten the first, and no fence went back;
+// no writer was beside another holder, and no more permits were out than there are.
+// Every round has a name of its own.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	s := testenv.Redis(t, "appendfsync always")
@@ -39,38 +42,67 @@ func TestSoak(t *testing.T) {
 		lockers = append(lockers, locker(t, store(t, single(t, p.Addr), redislock.Options{Claim: 100 * time.Millisecond}),
 			lock.Config{CallTimeout: 200 * time.Millisecond, Waiter: 300 * time.Millisecond}))
 	}
-	sections, lost, end := 0, 0, time.Now().Add(*soak)
+	sections, shares, lost, end := 0, 0, 0, time.Now().Add(*soak)
 	for i := 0; i == 0 || time.Now().Before(end); i++ {
-		w := &soakWitness{name: "n" + strconv.Itoa(i), history: locktest.NewHistory()}
+		w := newSoakWitness("n" + strconv.Itoa(i))
 		ctx, cancel := context.WithTimeout(t.Context(), round)
 		var work sync.WaitGroup
 		for _, l := range lockers {
 			for range 3 {
 				work.Go(func() { fight(ctx, l, w) })
 			}
+			work.Go(func() { w.readWrite.fight(ctx, l, w.name) })
+			work.Go(func() { w.permits.fight(ctx, l, w.name) })
 		}
-		harm(ctx, s, proxies)
+		harm(ctx, s, proxies, w)
 		work.Wait()
 		cancel()
 		require.Positive(t, w.entries)
 		require.Zero(t, w.backward)
 		w.history.Require(t)
+		for _, shared := range []*shared{w.readWrite, w.permits} {
+			require.Positive(t, shared.entries)
+			require.Zero(t, shared.overlaps)
+			shares += shared.entries
+		}
 		sections, lost = sections+w.entries, lost+w.lost
 	}
-	t.Logf("%d sections, %d leases lost", sections, lost)
+	t.Logf("%d sections and %d shares, %d leases lost", sections, shares, lost)
 }
 
 type soakWitness struct {
 	name                    string
 	history                 *locktest.History
 	register                locktest.Register
+	readWrite, permits      *shared
 	mu                      sync.Mutex
 	entries, lost, backward int
+	oblivion                atomic.Int64 // counts how often the server began or ended to forget
+}
+
+func newSoakWitness(name string) *soakWitness {
+	return &soakWitness{
+		name: name, history: locktest.NewHistory(), readWrite: newShared(lock.ReadWrite, lock.Everything), permits: newShared(lock.Permits, 3),
+	}
+}
+
+// forget lets the server forget everything.
+func (w *soakWitness) forget(ctx context.Context, s *testenv.RedisServer) {
+	w.history.Damage(func() {
+		w.readWrite.damage(func() {
+			w.permits.damage(func() {
+				w.oblivion.Add(1)
+				_ = s.Do(ctx, "FLUSHALL").Error()
+				w.oblivion.Add(1)
+			})
+		})
+	})
 }
 
 // fight locks, works for a moment, and unlocks.
 func fight(ctx context.Context, l *lock.Locker, w *soakWitness) {
 	for ctx.Err() == nil {
+		before := w.oblivion.Load()
 		lease, err := w.history.Lock(ctx, l, w.name, lock.WithLease(soakLease))
 		if err != nil {
 			continue
@@ -84,7 +116,7 @@ func fight(ctx context.Context, l *lock.Locker, w *soakWitness) {
 			ok := w.register.Write(lease.Fence(), string(lease.Owner()))
 			w.mu.Lock()
 			w.entries++
-			if !ok && lease.Err() == nil {
+			if !ok && lease.Err() == nil && w.oblivion.Load() == before {
 				w.backward++ // somebody with a later fence worked while this one held
 			}
 			w.mu.Unlock()
@@ -101,7 +133,7 @@ const soakLease = 600 * time.Millisecond
 
 // harm does something bad every few milliseconds until ctx ends, and makes it good
 // each time.
-func harm(ctx context.Context, s *testenv.RedisServer, proxies []*testenv.Proxy) {
+func harm(ctx context.Context, s *testenv.RedisServer, proxies []*testenv.Proxy, w *soakWitness) {
 	for ctx.Err() == nil {
 		p := proxies[rand.IntN(len(proxies))]
 		long := time.Duration(rand.IntN(100)) * time.Millisecond
@@ -132,6 +164,8 @@ func harm(ctx context.Context, s *testenv.RedisServer, proxies []*testenv.Proxy)
 			s.Kill()
 			wait(ctx, long)
 			s.Start()
+		case 34:
+			w.forget(ctx, s)
 		}
 		wait(ctx, long)
 		p.Delay(testenv.Replies, 0)
