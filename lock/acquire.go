@@ -39,6 +39,7 @@ func (l *Locker) acquire(ctx context.Context, r Request, c call) (*Lease, error)
 	r.Owner, r.By, r.Lease, r.Metadata = l.owner(), l.id, c.lease, c.meta
 	a := attempt{l: l, r: r, c: c, start: time.Now()}
 	got, err := a.run(ctx)
+	r.Owner = a.r.Owner
 	waited := time.Since(a.start)
 	if err != nil {
 		l.config.Observe(Event{Kind: NotAcquired, Lock: r.Kind, Name: r.Name, Owner: r.Owner, Took: waited, Err: err})
@@ -86,10 +87,10 @@ func (a *attempt) run(ctx context.Context) (taken, error) {
 		return a.once(ctx)
 	}
 	a.r.Queue = a.l.config.Waiter
-	topic := a.l.store.Topic(&a.r)
-	a.signals = a.l.waiters.add(a.r.Owner, topic)
+	topic, first := a.l.store.Topic(&a.r), a.r.Owner
+	a.signals = a.l.waiters.add(first, topic)
 	got, err := a.wait(ctx, topic)
-	a.l.waiters.remove(a.r.Owner)
+	a.l.waiters.remove(first)
 	if err != nil {
 		a.abandon(ctx)
 	}
@@ -147,6 +148,9 @@ func (a *attempt) wait(ctx context.Context, topic string) (taken, error) {
 		}
 		if got, err = a.rest(ctx, bound); err != nil || got.fence != 0 {
 			return got, err
+		}
+		if topic == "" { // what the store still takes back is not the next owner's
+			a.r.Owner = a.l.owner()
 		}
 	}
 }

@@ -157,7 +157,8 @@ type Store interface {
 	Inspect(ctx context.Context, kind Kind, name string) (Info, error)
 	// Topic names the channel on which the owner of a request is told of a grant;
 	// requests may share one. Empty: there is none, and waiters ask from time to
-	// time.
+	// time, each time as another owner: such a store takes back itself, and perhaps
+	// late, what it gave to an owner that it then refused or answered with an error.
 	Topic(r *Request) string
 	// Subscribe listens to a topic until ctx ends or the connection is lost, and
 	// returns why. It tells ready when nothing that happens later is missed, and
