@@ -94,7 +94,10 @@ func (f *listingFilter) selects(l *ledger.Listing) bool {
 // listings returns a page. One that the bound on reads has cut short has a next page.
 func (x *exchange) listings(ctx context.Context, f *listingFilter) (client.Page[client.Listing], error) {
 	out := client.Page[client.Listing]{Data: []client.Listing{}}
-	now := x.api.engine.Now()
+	now, err := x.api.ledger.Now(ctx)
+	if err != nil {
+		return out, err
+	}
 	for range maxReads {
 		found, err := x.api.ledger.Listings(ctx, f.after, readAtOnce)
 		if err != nil {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -84,16 +85,25 @@ func (x *exchange) showGate(keeper *gate.Keeper, entered *ledger.Settings) {
 	inForce, taken := keeper.Settings()
 	w := client.GateSettings{
 		Version: entered.Version, From: string(keeper.Origin(entered.Version)), InForce: taken.Version == entered.Version,
-		Author: entered.Author, At: instantPtr(entered.At), Settings: render(inForce),
+		Author: entered.Author, At: instantPtr(entered.At), Settings: document(&inForce),
 	}
 	if !w.InForce {
 		// A moment ago: shown as it will be, unless this version cannot read it.
 		if next, err := gate.ParseSettings(entered.Text); err == nil {
-			w.Settings = render(next)
+			w.Settings = document(&next)
 		}
 	}
 	x.w.Header()["Etag"] = []string{`"` + strconv.FormatInt(w.Version, 10) + `"`}
 	x.reply(http.StatusOK, typeJSON, render(w))
+}
+
+// document writes settings as a file of them has them, without what is left at zero.
+func document(s *gate.Settings) []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // becomes a 503 with a log line
+	}
+	return text
 }
 
 // adminRotateGateKey lets the gate sign with a new key. What the one before has signed

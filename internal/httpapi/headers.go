@@ -42,7 +42,7 @@ func idempotencyKey(h http.Header) (string, error) {
 func clickOf(h http.Header) (key, pass string, err error) {
 	passes := h[headerPass]
 	switch {
-	case len(passes) == 0:
+	case len(passes) == 0, len(passes) == 1 && passes[0] == "":
 		key, err = idempotencyKey(h)
 		return key, "", err
 	case len(passes) > 1:

@@ -23,6 +23,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/auth"
 	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/event"
+	"github.com/doorbuster/doorbuster/internal/gate"
 	"github.com/doorbuster/doorbuster/internal/httpapi"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/ledger/ledgertest"
@@ -50,6 +51,7 @@ type world struct {
 	book   *ledger.Book
 	engine *engine.Engine
 	fast   // empty without a fast path
+	door   // empty without a gate
 	feed   *event.Feed
 	deps   httpapi.Deps
 	api    *httpapi.API
@@ -72,7 +74,9 @@ type settings struct {
 	fast    int                               // lanes of the fast path; 0: none
 	counter func(stock.Counter) stock.Counter // between engine and fast counter
 	paths   httpapi.Paths
-	level   slog.Level // of the log; debug unless set
+	gate    *gate.Options // what differs from a gate that has no limits; nil: no gate
+	limits  []gate.Limit  // of the gate, for gated
+	level   slog.Level    // of the log; debug unless set
 }
 
 // asServed is the world as a server runs it, for benchmarks.
@@ -154,6 +158,10 @@ func buildWorld(tb testing.TB, s settings) *world {
 	}
 	if s.paths != nil {
 		w.deps.Paths = s.paths
+	}
+	if s.gate != nil {
+		w.setUpGate(tb, *s.gate)
+		w.deps.Gate = w.keeping
 	}
 	w.api, err = httpapi.New(w.deps, s.options)
 	require.NoError(tb, err)
