@@ -17,7 +17,7 @@ import (
 // that the caller must get; everything but 2xx must leave no trace.
 func TestAccessMatrix(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := gated(t, behindProxy())
 	w.openSale(t, "drop", 50)
 	owner, stranger := buyer(t, "u1"), buyer(t, "u2")
 	order := want[client.Order](t, http.StatusCreated, w.buy(t, owner, "drop", "k", one))
@@ -86,6 +86,15 @@ func TestAccessMatrix(t *testing.T) {
 		{"GET", "/v1/admin/orders/" + id, "", noAuth, no, no, no, ok, no},
 		{"POST", "/v1/admin/orders/ord_aaaaaaaaaaaaaaaaaaaaaaaaaa/cancel", "", noAuth, no, no, no, hidden, no},
 		{"GET", "/v1/admin/stats", "", noAuth, no, no, no, ok, no},
+		{"POST", "/v1/sales/drop/passes", "", noAuth, made, made, input, no, no},
+		{"POST", "/v1/sales/drop/passes", `{"on_behalf_of":"u1"}`, noAuth, no, no, made, no, no},
+		{"POST", "/v1/sales/drop/orders/x", one, noAuth, no, no, input, no, no},
+		{"GET", "/v1/admin/bans", "", noAuth, no, no, no, ok, no},
+		{"POST", "/v1/admin/bans", `{}`, noAuth, no, no, no, input, no},
+		{"POST", "/v1/admin/bans/drop", `{"kind":"user","value":"none"}`, noAuth, no, no, no, hidden, no},
+		{"GET", "/v1/admin/gate", "", noAuth, no, no, no, ok, no},
+		{"PUT", "/v1/admin/gate", `{"limits":[]}`, noAuth, no, no, no, ok, no},
+		{"POST", "/v1/admin/gate/keys", "", noAuth, no, no, no, ok, no},
 		// Last, because it succeeds for some.
 		{"POST", "/v1/orders/" + id + "/cancel", `{"on_behalf_of":"u2"}`, noAuth, no, no, hidden, no, no},
 		{"POST", "/v1/orders/" + id + "/cancel", `{"on_behalf_of":"u1"}`, noAuth, no, no, ok, no, no},
@@ -135,7 +144,9 @@ func TestUsersAreComparedByteForByte(t *testing.T) {
 	w := newWorld(t)
 	w.openSale(t, "drop", 50, func(n *client.NewSale) { n.PerUserLimit = 1 })
 	ids := make(map[string]bool)
-	for _, user := range []string{"u1", "U1", " u1", "u1 ", "ü1", "u\u03081"} {
+	for _, user := range []string{
+		"u1", "U1", " u1", "u1 ", "ü1", "u\u03081", "ｕ1", "u１", "u1\u200b", "\u202eu1", "υ1", "u\u00b9", "jo@x.example", "Jo@x.example", "j.o+1@x.example", "jо@x.example",
+	} {
 		o := want[client.Order](t, http.StatusCreated, w.buy(t, buyer(t, user), "drop", "k", one))
 		require.False(t, ids[o.ID])
 		ids[o.ID] = true

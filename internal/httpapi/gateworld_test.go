@@ -99,11 +99,16 @@ func (w *world) keeper2(tb testing.TB, o gate.Options, memory *memlimit.Limiter,
 // learnt waits until the gate knows this version.
 func (w *world) learnt(tb testing.TB, version int64) {
 	tb.Helper()
+	w.told.learnt(tb, version)
+}
+
+func (o *told) learnt(tb testing.TB, version int64) {
+	tb.Helper()
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
 		select {
-		case v := <-w.told.known:
+		case v := <-o.known:
 			if v >= version {
 				return
 			}
