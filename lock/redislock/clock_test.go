@@ -92,6 +92,42 @@ func TestClockSetBackDelaysTheNext(t *testing.T) {
 	require.Greater(t, next.Fence(), first.Fence)
 }
 
+// A grant that lapsed before it was taken up, so that its owner waits again, is not
+// there once more when the clock goes back; else its owner would be served twice,
+// the second time when nobody waits for it.
+func TestClockBringsNoGrantBack(t *testing.T) {
+	t.Parallel()
+	server, clock := testenv.RedisWithClock(t, "appendonly no")
+	s := store(t, single(t, server.Addr), redislock.Options{})
+	ask := func(owner lock.Owner) (*lock.Request, lock.Grant) {
+		r := &lock.Request{Kind: lock.Mutex, Name: "n", Owner: owner, By: owner.Locker(), Limit: 1, Count: 1, Lease: time.Minute, Queue: time.Minute}
+		g, err := s.Acquire(t.Context(), r)
+		require.NoError(t, err)
+		return r, g
+	}
+	first, _ := ask("a.1")
+	ask("b.1")
+	ask("c.1")
+	_, err := s.Release(t.Context(), first) // b.1 has two seconds
+	require.NoError(t, err)
+	clock.Set(jump)
+	_, late := ask("b.1")
+	require.Zero(t, late.Fence, "c.1 was there before")
+	clock.Set(0)
+	_, again := ask("b.1")
+	require.Zero(t, again.Fence)
+	for _, owner := range []lock.Owner{"c.1", "b.1"} {
+		r, g := ask(owner)
+		require.NotZero(t, g.Fence, owner)
+		_, err = s.Release(t.Context(), r)
+		require.NoError(t, err)
+	}
+	info, err := s.Inspect(t.Context(), lock.Mutex, "n")
+	require.NoError(t, err)
+	require.Empty(t, info.Holders)
+	require.Zero(t, info.Waiters)
+}
+
 // A crowd under a clock that jumps to and fro, with leases that outlast the jumps.
 func TestCrowdUnderAJumpingClock(t *testing.T) {
 	t.Parallel()

@@ -64,6 +64,8 @@ if life > 0 then
 	local place = string.format('%.0f', ms + life) .. ':' .. ARGV[2] .. ':' .. ARGV[7]
 	if call('HSET', KEYS[3], owner, place) == 1 then call('RPUSH', KEYS[2], owner) end
 	if not h[5] then call('HSET', KEYS[1], 'q', '1') end
+	-- What has run out must not come back with the clock beside the new place.
+	if h[1] == owner then call('HSET', KEYS[1], 'o', '', 'e', '0') end
 	for i = 2, 3 do -- others may want it to live longer
 		if call('PTTL', KEYS[i]) < life * 4 then call('PEXPIRE', KEYS[i], life * 4) end
 	end
