@@ -44,9 +44,14 @@ func TestC47ForwardedHeadersAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	w := gated(t, settings{gate: &gate.Options{}}.limited(twice()))
 	for n, headers := range [][]string{
-		{"X-Forwarded-For", "198.51.100.1"}, {"X-Real-Ip", "198.51.100.2", "Forwarded", "for=198.51.100.2"},
-		{"X-Forwarded-For", "198.51.100.3, 203.0.113.1"}, {"Cf-Connecting-Ip", "198.51.100.4"}, {"True-Client-Ip", "10.0.0.1"},
-		{"X-Forwarded-For", "rubbish"}, {"X-Forwarded-For", strings.Repeat("9", 8000)}, {"X-Forwarded-For", "[::1]:80", "X-Forwarded-For", "127.0.0.1"},
+		{"X-Forwarded-For", "198.51.100.1"},
+		{"X-Real-Ip", "198.51.100.2", "Forwarded", "for=198.51.100.2"},
+		{"X-Forwarded-For", "198.51.100.3, 203.0.113.1"},
+		{"Cf-Connecting-Ip", "198.51.100.4"},
+		{"True-Client-Ip", "10.0.0.1"},
+		{"X-Forwarded-For", "rubbish"},
+		{"X-Forwarded-For", strings.Repeat("9", 8000)},
+		{"X-Forwarded-For", "[::1]:80", "X-Forwarded-For", "127.0.0.1"},
 	} {
 		a := w.call(t, nobody, "GET /v1/sales", "", headers...)
 		if n < 2 {
@@ -106,7 +111,7 @@ func TestAPIKeysPassTheLimitsOfAddresses(t *testing.T) {
 	w := gated(t, settings{gate: &gate.Options{}}.limited(twice()))
 	w.openSale(t, "drop", 50)
 	for n := range 5 {
-		want[client.Order](t, http.StatusCreated, w.buy(t, w.shop, "drop", fmt.Sprint(n), fmt.Sprintf(`{"quantity":1,"on_behalf_of":"u%d"}`, n)))
+		want[client.Order](t, http.StatusCreated, w.buy(t, w.shop, "drop", strconv.Itoa(n), fmt.Sprintf(`{"quantity":1,"on_behalf_of":"u%d"}`, n)))
 	}
 	invented := w.shop[:len(w.shop)-5] + "aaaaa"
 	for range 2 {
@@ -179,7 +184,7 @@ func TestAdminBans(t *testing.T) {
 	w := gated(t, behindProxy())
 	bans := func(query string) []string {
 		page := want[client.Page[client.Listing]](t, http.StatusOK, w.call(t, w.admin, "GET /v1/admin/bans"+query, ""))
-		out := []string{}
+		out := make([]string, 0, len(page.Data))
 		for i := range page.Data {
 			out = append(out, page.Data[i].Effect+" "+page.Data[i].Kind+" "+page.Data[i].Value)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func TestTwoInstances(t *testing.T) {
 	t.Parallel()
 	redis := testenv.Redis(t)
 	shared := func() *redislimit.Limiter {
-		l, err := redislimit.New(redis.Client(), redislimit.Options{Prefix: "test:", HashKey: []byte("key")})
+		l, err := redislimit.New(redis.Client(), redislimit.Options{Prefix: "test:", HashKey: []byte("key"), Timeout: patience})
 		require.NoError(t, err)
 		t.Cleanup(l.Close)
 		return l
@@ -50,18 +51,18 @@ func TestTwoInstances(t *testing.T) {
 	second := httptest.NewServer(api.Public())
 	t.Cleanup(second.Close)
 	at := func(who string) *client.Client {
-		c, err := client.New(client.Options{URL: second.URL, Token: strings.TrimPrefix(who, "Bearer "), Retry: client.Retry{Tries: 1}})
-		require.NoError(t, err)
+		c, failed := client.New(client.Options{URL: second.URL, Token: strings.TrimPrefix(who, "Bearer "), Retry: client.Retry{Tries: 1}})
+		require.NoError(t, failed)
 		return c
 	}
 	there := func(who, key string) error {
-		_, err := at(who).Buy(t.Context(), "drop", key, client.Attempt{Quantity: 1})
-		return err
+		_, refused := at(who).Buy(t.Context(), "drop", key, client.Attempt{Quantity: 1})
+		return refused
 	}
 
 	u1 := buyer(t, "u1")
 	for n := range 2 {
-		require.Equal(t, http.StatusCreated, w.buy(t, u1, "drop", fmt.Sprint(n), one).status)
+		require.Equal(t, http.StatusCreated, w.buy(t, u1, "drop", strconv.Itoa(n), one).status)
 	}
 	require.ErrorIs(t, there(u1, "u1"), client.ErrLimitReached, "the sale's limit, which comes after the gate's")
 	require.ErrorIs(t, there(u1, "u1"), client.ErrLimitReached)
@@ -72,14 +73,14 @@ func TestTwoInstances(t *testing.T) {
 		t.Helper()
 		begun := time.Now()
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
-			err := try()
-			assert.Equal(c, code, client.CodeOf(err), "%v", err)
+			refused := try()
+			assert.Equal(c, code, client.CodeOf(refused), "%v", refused)
 		}, patience, 10*time.Millisecond)
 		require.Less(t, time.Since(begun), effective+time.Second/2, "a busy machine may add a little")
 	}
 	pass := func() error {
-		_, err := at(buyer(t, "u2")).Pass(t.Context(), "drop", "", client.PassRequest{})
-		return err
+		_, refused := at(buyer(t, "u2")).Pass(t.Context(), "drop", "", client.PassRequest{})
+		return refused
 	}
 	w.tune(t, func(g *gate.Settings) { g.Limits = []gate.Limit{} })
 	require.NoError(t, pass())
@@ -103,7 +104,7 @@ func TestTwoInstances(t *testing.T) {
 	w.store.Advance(gate.KeySettle + time.Second)
 	p := w.pass(t, buyer(t, "u3"), "drop")
 	until("", func() error {
-		_, err := at(buyer(t, "u3")).BuyWith(t.Context(), "drop", client.BuyOptions{Pass: &p}, client.Attempt{Quantity: 1})
-		return err
+		_, refused := at(buyer(t, "u3")).BuyWith(t.Context(), "drop", client.BuyOptions{Pass: &p}, client.Attempt{Quantity: 1})
+		return refused
 	})
 }
