@@ -19,6 +19,12 @@
 // judge; Follow waits as long as it takes. An order that is rejected is an error of
 // both, and of a repeated Buy, with the order in it: see Rejection.
 //
+// # The gate
+//
+// A server may ask a buyer for a proof (ErrChallengeRequired) or demand a pass
+// (ErrPassRequired). BuyProving does what is asked for: it solves the challenge, gets
+// the pass and buys with it. One pass is one click, as one key is.
+//
 // # What is repeated
 //
 // A call is repeated by itself only where a second execution changes nothing:
