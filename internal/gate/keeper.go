@@ -236,8 +236,10 @@ func (k *Keeper) prove(ctx context.Context, n *knowledge, v *Visit) error {
 			return err
 		}
 		if refused {
-			layer = l.Name
 			harder += l.Harder
+			if l.Then == Prove {
+				layer = l.Name
+			}
 		}
 	}
 	if layer == "" {

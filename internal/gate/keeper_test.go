@@ -260,6 +260,31 @@ func TestLimits(t *testing.T) {
 			require.Equal(t, free, d.code(d.visit("c", "192.0.2.2")))
 		})
 	})
+	t.Run("Harden", func(t *testing.T) {
+		t.Parallel()
+		atDoor(t, func(t *testing.T, d *door) {
+			d.set(func(s *gate.Settings) {
+				s.Limits = []gate.Limit{
+					{Name: "crowd", By: gate.ByNetwork, Each: gate.ByUser, Quota: 1, Window: hour, Then: gate.Harden, Harder: 2, Shared: true},
+					{Name: "rush", By: gate.BySale, Quota: 3, Window: hour, Then: gate.Prove, Harder: 1, Shared: true},
+				}
+			})
+			for i, want := range []int{0, 0, 0, gate.EasiestChallenge * 8} {
+				err := d.try(d.visit(strconv.Itoa(i), "192.0.2.1"))
+				if want == 0 {
+					require.NoError(t, err, "being one of many is no reason by itself")
+					continue
+				}
+				refused := &gate.RefusalError{}
+				require.ErrorAs(t, err, &refused)
+				require.Equal(t, "rush", refused.Layer)
+				require.Equal(t, want, refused.Challenge.MaxNumber)
+			}
+			refused := &gate.RefusalError{}
+			require.ErrorAs(t, d.try(d.visit("alone", "203.0.113.1")), &refused)
+			require.Equal(t, gate.EasiestChallenge*2, refused.Challenge.MaxNumber)
+		})
+	})
 	t.Run("Shadow", func(t *testing.T) {
 		t.Parallel()
 		for _, shared := range []bool{false, true} {

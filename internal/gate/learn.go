@@ -195,7 +195,7 @@ func (n *knowledge) compile() error {
 					n.arrival[class] = append(n.arrival[class], c)
 				}
 			}
-		case l.then() == Prove:
+		case l.then() != Refuse:
 			n.proving = append(n.proving, c)
 		default:
 			n.refusing = append(n.refusing, c)

@@ -58,6 +58,7 @@ type Action string
 const (
 	Refuse Action = "refuse" // 429 until there is room again
 	Prove  Action = "prove"  // 403 until the buyer has solved a challenge
+	Harden Action = "harden" // only makes the challenge harder that another one asks for
 )
 
 // Limit is one limit of the gate.
@@ -79,8 +80,8 @@ type Limit struct {
 	Window  Duration `json:"window"`
 	// Burst is how much a bucket admits at once; 0 is what Quota comes to.
 	Burst int64 `json:"burst,omitempty"`
-	// Then is Refuse (the default) or Prove. Harder makes the challenge twice as hard
-	// for each.
+	// Then is Refuse (the default), Prove or Harden. Harder is how often the challenge
+	// becomes twice as hard.
 	Then   Action `json:"then,omitempty"`
 	Harder int    `json:"harder,omitempty"`
 	// Shared counts over all instances; else each one counts for itself.
@@ -172,8 +173,8 @@ func DefaultSettings() Settings {
 			{Name: "user", By: ByUser, Quota: 10, Window: second, Burst: 40, Shared: true, Strikes: 1},
 			{Name: "rush", By: BySale, Quota: 10, OfStock: 0.01, Window: second, Then: Prove, Harder: 3, Shared: true},
 			{Name: "device_users", By: ByDevice, Each: ByUser, Quota: 3, Window: 10 * minute, Then: Prove, Harder: 1, Shared: true},
-			{Name: "network_users", By: ByNetwork, Each: ByUser, Quota: 4, Window: 10 * minute, Then: Prove, Harder: 1, Shared: true},
-			{Name: "subnet_networks", By: BySubnet, Each: ByNetwork, Quota: 2, Window: 10 * minute, Then: Prove, Harder: 3, Shared: true},
+			{Name: "network_users", By: ByNetwork, Each: ByUser, Quota: 4, Window: 10 * minute, Then: Harden, Harder: 1, Shared: true},
+			{Name: "subnet_networks", By: BySubnet, Each: ByNetwork, Quota: 2, Window: 10 * minute, Then: Harden, Harder: 3, Shared: true},
 			{Name: "subnet_farm", By: BySubnet, Each: ByNetwork, Quota: 16, Window: 10 * minute, Then: Prove, Harder: 1, Shared: true},
 		},
 		Challenge: ChallengeRules{Mode: challengeAuto, Life: 2 * minute},
@@ -280,20 +281,20 @@ func (l *Limit) validate() error {
 		if c != Buy && c != Read && c != Pay && c != Admin {
 			return fmt.Errorf("on lists buy, read, pay or admin, not %q", c)
 		}
-		if c != Buy && (l.then() == Prove || l.Shared || !l.arrival()) {
+		if c != Buy && (l.then() != Refuse || l.Shared || !l.arrival()) {
 			return errors.New("other classes than buy have limits of this instance by service, subnet or network, that refuse")
 		}
 	}
 	switch {
-	case l.Then != "" && l.Then != Refuse && l.Then != Prove:
-		return fmt.Errorf("then is refuse or prove, not %q", l.Then)
+	case !slices.Contains([]Action{Refuse, Prove, Harden}, l.then()):
+		return fmt.Errorf("then is refuse, prove or harden, not %q", l.Then)
 	case l.By == ByService && l.Shared:
 		return errors.New("a limit of the whole service is one of each instance")
 	case l.Each != "" && (l.Each != ByUser && l.Each != ByNetwork || width(l.Each) >= width(l.By)):
 		return errors.New("each is user or network, and narrower than by")
 	case l.OfStock < 0 || l.OfStock > 1000 || l.OfStock > 0 && l.By != BySale && l.By != ByUserSale:
 		return errors.New("of_stock is a part of a sale's stock, from 0 to 1000, for limits by sale")
-	case l.Harder < 0 || l.Harder > 16 || l.Harder > 0 && l.then() != Prove:
+	case l.Harder < 0 || l.Harder > 16 || l.Harder > 0 && l.then() == Refuse:
 		return errors.New("harder is from 0 to 16, for limits that ask for a proof")
 	case l.Strikes < 0 || l.Strikes > 1000:
 		return errors.New("strikes are from 0 to 1000")
