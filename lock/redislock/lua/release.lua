@@ -18,11 +18,29 @@
 
 local call = redis.call
 local owner, released = ARGV[1], 0
-local h = call('HMGET', KEYS[1], 'o', 'f', 'e', 'q', 'l', 'x')
+local h = call('HMGET', KEYS[1], 'o', 'f', 'e', 'q')
 local t = call('TIME')
 local us = t[1] * 1000000 + t[2]
 local ms = (us - us % 1000) / 1000
 local left = h[1] and h[3] - ms or 0
+
+if h[1] ~= owner then
+	if call('HDEL', KEYS[3], owner) == 0 then
+		return {call('HGET', KEYS[1], 'l') == ARGV[9] and 1 or 0}
+	end
+	call('LREM', KEYS[2], 1, owner)
+	if left > 0 then return {0} end -- else this one may have been the one to take it
+elseif left > 0 then
+	released = 1
+	if ARGV[8] + 0 > h[2] + 0 then
+		h[2] = ARGV[8]
+		call('HSET', KEYS[1], 'f', h[2])
+	end
+	call('HSET', KEYS[1], 'o', '', 'e', '0', 'l', ARGV[9])
+	if not h[4] then return {1} end -- nobody waits
+else
+	call('HSET', KEYS[1], 'o', '', 'e', '0') -- nor may it come back with the clock
+end
 
 local function tell(who)
 	local channel = KEYS[4]
@@ -30,27 +48,10 @@ local function tell(who)
 	redis.pcall(ARGV[6], channel, who) -- without the right to, the waiter asks in time
 end
 
-if h[1] ~= owner then
-	if call('HDEL', KEYS[3], owner) == 0 then return {h[5] == ARGV[9] and 1 or 0} end
-	call('LREM', KEYS[2], 1, owner)
-	if left > 0 then return {0} end -- else this one may have been the one to take it
-elseif left > 0 then
-	released, h[5] = 1, ARGV[9]
-	if ARGV[8] ~= '0' and ARGV[8] + 0 > h[2] + 0 then
-		h[2] = ARGV[8]
-		call('HSET', KEYS[1], 'f', h[2])
-	end
-end
-
-local function free()
-	if h[1] then call('HSET', KEYS[1], 'o', '', 'e', '0', 'l', h[5] or '') end
-	return {released}
-end
-
 if ARGV[5] == '1' then
 	local first = h[4] and call('LINDEX', KEYS[2], 0)
 	if first then tell(first) end
-	return free()
+	return {released}
 end
 
 local next, place = h[4] and call('LPOP', KEYS[2]), nil
@@ -61,18 +62,19 @@ while next do -- who has died in the queue is passed over
 	next = call('LPOP', KEYS[2])
 end
 if not next then
-	if h[4] then call('HDEL', KEYS[1], 'q') end
-	return free()
+	call('HDEL', KEYS[1], 'q')
+	return {released}
 end
 local here = string.sub(next, 1, #ARGV[2]) == ARGV[2]
 local lease, life = place[2] + 0, math.max(ARGV[4], 2 * place[2])
-if not h[6] or h[6] - ms < math.max(ARGV[4] / 2, 2 * place[2]) then
-	h[6] = ms + life
+local x = call('HGET', KEYS[1], 'x')
+if not x or x - ms < math.max(ARGV[4] / 2, 2 * place[2]) then
+	x = ms + life
 	call('PEXPIRE', KEYS[1], life)
 end
 if not here then lease = math.min(lease, ARGV[3] + 0) end
 local f = math.max((h[2] or 0) + 1, us)
-call('HSET', KEYS[1], 'o', next, 'f', f, 'e', ms + lease, 'm', place[3], 'l', h[5] or '', 'x', h[6])
+call('HSET', KEYS[1], 'o', next, 'f', f, 'e', ms + lease, 'm', place[3], 'x', x)
 if here then return {released, next, f} end
 tell(next)
 return {released}
