@@ -150,7 +150,10 @@ func (a *attempt) wait(ctx context.Context, topic string) (taken, error) {
 			return got, err
 		}
 		if topic == "" { // what the store still takes back is not the next owner's
-			a.r.Owner = a.l.owner()
+			if a.trouble != nil {
+				a.abandon(ctx)
+			}
+			a.r.Owner, a.unsure = a.l.owner(), false
 		}
 	}
 }
@@ -282,11 +285,11 @@ func ended(ctx context.Context) error {
 // beside the caller, who may be in a hurry. After a call without an answer that
 // call may still be on its way, on a connection that broke, so it is undone twice.
 func (a *attempt) abandon(ctx context.Context) {
-	l := a.l
+	l, r, unsure := a.l, a.r, a.unsure
 	l.work.Go(func() { // the caller is counted, so the group is not at rest
 		detached := context.WithoutCancel(ctx)
-		if _, err := l.giveBack(detached, &a.r); err == nil && a.unsure {
-			l.undoLate(detached, &a.r) // else it ends by itself: nobody renews it
+		if _, err := l.giveBack(detached, &r); err == nil && unsure {
+			l.undoLate(detached, &r) // else it ends by itself: nobody renews it
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,7 +33,7 @@ func (s *topicless) Acquire(ctx context.Context, r *lock.Request) (lock.Grant, e
 	plain := *r
 	plain.Queue = 0
 	g, err := s.Store.Acquire(ctx, &plain)
-	g.Retry = 1
+	g.Retry = time.Millisecond
 	return g, err
 }
 
@@ -61,4 +63,30 @@ func TestOwnersOfTries(t *testing.T) {
 	require.Equal(t, next.Owner(), info.Holders[0].Owner)
 	require.NoError(t, next.Unlock(t.Context()))
 	require.NoError(t, l.Close(t.Context()))
+}
+
+// What a try without an answer was given there is given back, although the next
+// one has another owner.
+func TestLostGrantWhereNobodyIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &hooked{Store: memlock.New()}
+		lost := false
+		h.acquire = func(ctx context.Context, r *lock.Request) (lock.Grant, error) {
+			g, err := h.Store.Acquire(ctx, r)
+			if !lost {
+				lost = true
+				return lock.Grant{}, errDown
+			}
+			return g, err
+		}
+		l, err := lock.New(&topicless{Store: h, asked: map[lock.Owner]int{}, third: make(chan struct{})}, lock.Config{})
+		require.NoError(t, err)
+		start := time.Now()
+		lease, err := l.Lock(t.Context(), "n")
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), time.Second)
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.NoError(t, l.Close(t.Context()))
+	})
 }

@@ -28,7 +28,7 @@ func raceCases() map[string]func(*testing.T, *world) {
 func oneAtATime(t *testing.T, w *world) {
 	const lockers, each = 4, 4
 	rounds := 25
-	if !w.exact {
+	if !w.exact || w.lossy {
 		rounds = 5 // a quorum without a queue is slow under a crowd
 	}
 	var witness Witness
@@ -48,7 +48,7 @@ func oneAtATime(t *testing.T, w *world) {
 					witness.Enter(lease)
 					pause()
 					witness.Leave(lease)
-					assert.NoError(t, history.Unlock(c, lease))
+					w.unlocked(t, history.Unlock(c, lease))
 				}
 			})
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,13 +15,13 @@ import (
 	"github.com/doorbuster/doorbuster/lock"
 )
 
-// History records what callers asked of one mutex and what they were told, each
-// with its time, and asks afterwards whether a lock that is correct could have
+// History records what callers asked of one mutex and what they were told, in the
+// order of time, and asks afterwards whether a lock that is correct could have
 // answered so. A lease that was lost may have ended at any moment after it was last
 // seen alive: whenever a lock is given, all the others are looked at. It is safe
 // for concurrent use.
 type History struct {
-	start  time.Time
+	moment atomic.Int64 // counts what happens
 	mu     sync.Mutex
 	ops    []porcupine.Operation
 	live   map[lock.Owner]*live // what was returned and not given back yet
@@ -34,8 +35,8 @@ type live struct {
 	excused bool  // the store may have lost it while its holder cannot know
 }
 
-// NewHistory returns an empty history that begins now.
-func NewHistory() *History { return &History{start: time.Now(), live: map[lock.Owner]*live{}} }
+// NewHistory returns an empty history.
+func NewHistory() *History { return &History{live: map[lock.Owner]*live{}} }
 
 // Damage runs something that makes the store forget what it has confirmed, or
 // give it to another: a server that loses its memory, a lock that is broken.
@@ -57,7 +58,7 @@ func (h *History) Damage(do func()) {
 
 // look notes which leases are alive. The caller holds mu.
 func (h *History) look() {
-	now := h.now() + 1 // before they are looked at, and after everything that has returned
+	now := h.now() // before they are looked at
 	for _, one := range h.live {
 		if !one.excused && one.lease.Context().Err() == nil && one.lease.Err() == nil {
 			one.seen = now
@@ -79,7 +80,7 @@ type step struct {
 	fence lock.Fence
 }
 
-func (h *History) now() int64 { return time.Since(h.start).Nanoseconds() }
+func (h *History) now() int64 { return h.moment.Add(1) }
 
 func (h *History) add(s step, call, end int64) {
 	h.ops = append(h.ops, porcupine.Operation{ClientId: len(h.ops), Input: s, Call: call, Output: nil, Return: end})
@@ -125,7 +126,7 @@ func (h *History) Unlock(ctx context.Context, lease *lock.Lease) error {
 		kind = opLost
 		call = h.live[lease.Owner()].seen
 	}
-	h.add(step{kind, lease.Owner(), lease.Fence()}, call, max(h.now(), call))
+	h.add(step{kind, lease.Owner(), lease.Fence()}, call, h.now())
 	delete(h.live, lease.Owner())
 	return err
 }

@@ -41,6 +41,7 @@ func Run(t *testing.T, f Features, open func(testing.TB) lock.Store) {
 		{"Race", raceCases(), true},
 		{"Wait", waitCases(), true},
 		{"Multi", multiCases(), true},
+		{"Loss", lossCases(), true},
 		{"Queue", queueCases(), f.Queue},
 		{"Shared", sharedCases(), f.Shared},
 	}
@@ -69,6 +70,7 @@ type world struct {
 	store lock.Store
 	exact bool
 	queue bool
+	lossy bool // calls get lost
 }
 
 // same asserts that two looks at one grant agree.
@@ -92,6 +94,9 @@ const limit = 20 * time.Second
 // locker returns a new Locker, as another process would have it.
 func (w *world) locker(t *testing.T) *lock.Locker {
 	t.Helper()
+	if w.lossy {
+		return w.with(t, lock.Config{Lease: renewed})
+	}
 	return w.with(t, lock.Config{})
 }
 
