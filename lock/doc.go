@@ -22,20 +22,22 @@
 //	                 │ store forgets           │
 //	                 └──────────────────────► lost
 //
-// The context of a lease ends with it: cause ErrReleased or ErrLost. Work that is
+// The context of a lease ends with it: cause ErrReleased (which is ErrClosed too if
+// Close took the lock away) or ErrLost. Work that is
 // done under the lock should run under that context. The holder knows a loss by
 // its own clock before the store can give the lock to another, also when the store
 // does not answer any more.
 //
 // The owner of a lock is the acquisition: not a process, thread or goroutine. Any
 // goroutine may use and release a lease. Re-entry goes by the context: Lock with
-// the context of a lease of the same name is a re-entry, which costs nothing and
-// has the same fence.
+// the context of a lease of the same name, by the same *Locker, is a re-entry, which
+// costs nothing and has the same fence and lease: options that say otherwise have no
+// effect. Another Locker waits for the first, for ever.
 //
 // # Promises
 //
 //  1. While the context of an exclusive lease is live, no other lease of that name
-//     is, if the assumptions below hold.
+//     is, if the assumptions below hold and nobody breaks the lock.
 //  2. Fences of one name grow strictly, whatever else fails, as long as the clock
 //     of the store does not fall behind what it has shown before its memory is lost.
 //     A resource that refuses smaller fences than it has seen is safe without any
@@ -45,7 +47,8 @@
 //     background, and ends with its lease if the store cannot be reached. A context
 //     that ended before Lock returns never comes with a lease.
 //  4. Every call may be repeated. No renewal brings a lock back that was lost, and
-//     no release touches the lock of another owner.
+//     no release touches the lock of another owner. An Unlock whose first answer was
+//     lost may say ErrLost where another has held and given back the lock since.
 //  5. Waiters are served in the order in which the store heard of them, over all
 //     processes, and a release hands the lock on in the same step. Waiters that have
 //     died are passed over: they cost no more than Config.Waiter, or two seconds if

@@ -13,9 +13,11 @@ type Leases struct {
 }
 
 // LockAll takes the locks of all names, or none. They are taken in the order of
-// the names, whatever order they are given in and each once, so two callers never
-// wait for each other; what is held meanwhile is kept alive. WithWait bounds the
-// whole. With WithWait(0) it is one attempt at each.
+// the names, whatever order they are given in and each once, so two callers that
+// hold nothing else never wait for each other; who holds a later name already may
+// wait for ever. What is held meanwhile is kept alive, and given back in the
+// background after an error. WithWait bounds the whole. With WithWait(0) it is one
+// attempt at each.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...Option) (*Leases, error) {
 	if len(names) == 0 {
 		return nil, notAcquired(ErrInvalid)

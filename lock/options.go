@@ -26,7 +26,8 @@ type Config struct {
 	// DefaultLease.
 	Lease time.Duration
 	// Waiter is how long a waiter that has died keeps its place in the queue; a
-	// living one asks four times as often. Zero is 2 s.
+	// living one asks four times as often, and each half second at least. Zero is
+	// 2 s.
 	Waiter time.Duration
 	// CallTimeout bounds one call of the store. Zero is 1 s; a call for a lease
 	// is never given longer than a third of it, but at least 20 ms.
@@ -34,7 +35,8 @@ type Config struct {
 	// Patience is how long a caller that may wait puts up with a store that
 	// answers nothing but errors. Zero is 10 s.
 	Patience time.Duration
-	// Observe is told of what happens, if set. It must not block.
+	// Observe is told of what happens, if set. It may look at leases, but must not
+	// block.
 	Observe func(Event)
 }
 
