@@ -31,7 +31,7 @@ func limits(t *testing.T, text string) config.Flag {
 
 func content(t *testing.T, dir, file string) string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(dir, file)) //nolint:gosec // the test's own folder
+	raw, err := os.ReadFile(filepath.Join(dir, file))
 	require.NoError(t, err)
 	return strings.TrimSpace(string(raw))
 }
