@@ -9,7 +9,7 @@
 // call, handler. At its arrival a request meets the gate's limits by address, unless it
 // claims to bring an API key, which is counted if it turns out to be none. Attempts, and
 // requests for passes, meet the rest of the gate in their handlers; the engine asks it
-// again for those that it cannot answer from memory. The body is read whole and bounded before anything else, so a
+// again for those that it cannot answer from memory. Then the body is read whole and bounded, so a
 // slow sender keeps nobody's place. The request's class (buy, read,
 // pay, admin) bounds how many are worked on at once; a bounded number more is
 // parked for a short time, the rest is turned away at once with 503 busy. Those

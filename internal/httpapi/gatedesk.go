@@ -10,7 +10,6 @@ import (
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/gate"
 	"github.com/doorbuster/doorbuster/internal/ledger"
-	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
 func adminGetGate(ctx context.Context, x *exchange) error {
@@ -46,17 +45,6 @@ func adminPutGate(ctx context.Context, x *exchange) error {
 	if _, err = gate.ParseSettings(x.body); err != nil {
 		return err
 	}
-	if version == none {
-		// The ledger compares with versions that exist.
-		now, readErr := x.api.ledger.GateSettings(ctx)
-		if readErr != nil {
-			return readErr
-		}
-		if now.Version != 0 {
-			return &sale.Error{Code: sale.CodeVersionMismatch, Message: "settings of the gate have been entered since you read them", Hint: "read them again, look at the difference, and repeat with their new ETag"}
-		}
-		version = 0
-	}
 	entered, err := x.api.ledger.PutGateSettings(ctx, version, x.body, x.who.KeyID)
 	if err != nil {
 		return err
@@ -68,13 +56,10 @@ func adminPutGate(ctx context.Context, x *exchange) error {
 	return nil
 }
 
-// none is what gateMatch returns for the ETag of no settings.
-const none = -1
-
 // gateMatch returns the version of the settings that a request insists on: 0 for any.
 func gateMatch(h http.Header) (int64, error) {
 	if values := h["If-Match"]; len(values) == 1 && values[0] == `"0"` {
-		return none, nil
+		return ledger.NoSettings, nil
 	}
 	return mustMatch(h)
 }

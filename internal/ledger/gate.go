@@ -46,8 +46,9 @@ type Gate interface {
 	// GateSettings returns the doorkeeper's settings; the zero value before the first.
 	GateSettings(ctx context.Context) (Settings, error)
 	// PutGateSettings replaces the settings by a text of 1 to MaxSettings bytes, which
-	// is not looked into. version is that of the settings that the caller has seen, or 0
-	// for any; CodeVersionMismatch if they have changed since. CodeInvalid.
+	// is not looked into. version is that of the settings that the caller has seen, NoSettings
+	// if there were none, or 0 for any; CodeVersionMismatch if they have changed since.
+	// CodeInvalid.
 	PutGateSettings(ctx context.Context, version int64, text []byte, author string) (Settings, error)
 
 	// GateKeys returns the keys that the gate signs and verifies with, newest first;
@@ -69,6 +70,8 @@ type Gate interface {
 }
 
 const (
+	// NoSettings stands for the version of settings that nobody has entered yet.
+	NoSettings = -1
 	// GateAuthor is the author of the gate's own listings.
 	GateAuthor = "gate"
 	// MaxListings is how many listings can be in force at once.

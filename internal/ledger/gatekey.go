@@ -145,7 +145,7 @@ func (b *Book) PutGateSettings(ctx context.Context, version int64, text []byte, 
 		if err != nil {
 			return err
 		}
-		if version != 0 && version != old.Version {
+		if version != 0 && max(version, 0) != old.Version {
 			return &sale.Error{
 				Code: sale.CodeVersionMismatch, Message: "the gate's settings have changed since you read them",
 				Hint: "read them again, look at the difference, and repeat with their new version",

@@ -42,7 +42,8 @@ func settingsReplaced(t *testing.T, w *world) {
 	require.Zero(t, w.gateVersion(t))
 
 	w.list(t, deny(user("ann")))
-	first := w.settings(t, 0, `{"n":1}`)
+	first := w.settings(t, ledger.NoSettings, `{"n":1}`)
+	requireCode(t, sale.CodeVersionMismatch, put(ledger.NoSettings, []byte("{}"), "olga"))
 	require.Equal(t, ledger.Settings{Version: 2, Text: []byte(`{"n":1}`), Author: "olga", At: w.now(t)}, first)
 	w.list(t, deny(user("bob")))
 	w.Advance(time.Second)
