@@ -29,7 +29,7 @@ type gateShowCmd struct {
 
 // Help returns the long help.
 func (c *gateShowCmd) Help() string {
-	return "Prints the settings as the document that gate set takes. With --json also their version, and who entered them when."
+	return "Prints the settings as the document that gate set takes, and on standard error whose they are. With --json everything is one document."
 }
 
 // Run shows.
@@ -45,7 +45,21 @@ func (c *gateShowCmd) Run(ctx context.Context, s *session) error {
 	if c.JSON {
 		return writeJSON(s.Out, g)
 	}
+	if err = say(s.Err, "%s", originOf(&g)); err != nil {
+		return err
+	}
 	return writeJSON(s.Out, g.Settings)
+}
+
+// originOf says whose settings are in force.
+func originOf(g *client.GateSettings) string {
+	switch g.From {
+	case "ledger":
+		return "entered by " + plain(g.Author) + " at " + instantOf(g.At) + ", version " + number(g.Version)
+	case "file":
+		return "of gate.settings_file"
+	}
+	return "the built-in ones"
 }
 
 type gateSetCmd struct {

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/gate"
+	"github.com/doorbuster/doorbuster/limit"
+	"github.com/doorbuster/doorbuster/limit/memlimit"
 )
 
 // An hour is longer than any test: what is spent stays spent.
@@ -137,6 +140,35 @@ func TestLimitsOfUsers(t *testing.T) {
 	require.Equal(t, o.ID, want[client.Order](t, http.StatusOK, w.call(t, u1, "GET /v1/orders/"+o.ID, "")).ID, "reading is another class")
 	require.Equal(t, http.StatusCreated, w.buy(t, buyer(t, "u2"), "drop", "a", one).status, "the limit is u1's")
 	require.Equal(t, int64(47), w.left(t, "drop"), "a refusal costs nothing")
+}
+
+// slow is a limiter that takes its time.
+type slow struct {
+	limit.Limiter
+	takes time.Duration
+}
+
+func (s *slow) AllowAll(ctx context.Context, checks []limit.Check) ([]limit.Decision, error) {
+	<-time.NewTimer(s.takes).C
+	return s.Limiter.AllowAll(ctx, checks)
+}
+
+// What the engine asks the gate is the gate's time in Server-Timing.
+func TestTimeAtTheGate(t *testing.T) {
+	t.Parallel()
+	memory, err := memlimit.New(memlimit.Options{})
+	require.NoError(t, err)
+	s := behindProxy(gate.Limit{Name: "user", By: gate.ByUser, Quota: 2, Window: hour, Shared: true})
+	s.gate.Shared = &slow{Limiter: memory, takes: 30 * time.Millisecond}
+	w := gated(t, s)
+	w.openSale(t, "drop", 50)
+	a := w.buy(t, buyer(t, "u1"), "drop", "a", one)
+	require.Equal(t, http.StatusCreated, a.status)
+	_, text, _ := strings.Cut(a.header.Get("Server-Timing"), "gate;dur=")
+	text, _, _ = strings.Cut(text, ",")
+	ms, err := strconv.ParseFloat(text, 64)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, ms, 30.0)
 }
 
 // A listed buyer gets what he has, and nothing else.
