@@ -57,8 +57,7 @@ func (h *house) buildGate(ctx context.Context) error {
 }
 
 // limitOptions are those of the limits in Redis. Subjects are hashed with a key that all
-// instances have: the oldest of the gate's, which rotation leaves alone for as long as
-// anything that it signed lives.
+// instances have: the first of the gate's, which no rotation deletes.
 func (h *house) limitOptions(ctx context.Context) (redislimit.Options, error) {
 	if _, err := h.book.EnsureGateKey(ctx); err != nil {
 		return redislimit.Options{}, err
@@ -67,14 +66,14 @@ func (h *house) limitOptions(ctx context.Context) (redislimit.Options, error) {
 	if err != nil {
 		return redislimit.Options{}, err
 	}
-	oldest := keys[0]
+	first := keys[0]
 	for _, k := range keys {
-		if k.ID < oldest.ID {
-			oldest = k
+		if k.ID < first.ID {
+			first = k
 		}
 	}
 	return redislimit.Options{
-		Prefix: h.cfg.Redis.Prefix + ":limit:", HashKey: subjectKey(oldest.Secret), Instances: h.cfg.Gate.Instances,
+		Prefix: h.cfg.Redis.Prefix + ":limit:", HashKey: subjectKey(first.Secret), Instances: h.cfg.Gate.Instances,
 		OnTrouble: func(error) { h.metrics.Gate.StoreFailed() },
 	}, nil
 }

@@ -59,8 +59,9 @@ type Gate interface {
 	EnsureGateKey(ctx context.Context) (GateKey, error)
 	// RotateGateKey enters a new key and retires the one that was in use. Keys that were
 	// retired longer ago than keep, which is the longest life of what they signed, are
-	// deleted. Each call makes a key. CodeInvalid; CodeIllegalState while MaxGateKeys
-	// must still be kept.
+	// deleted, but for the first of all: what is derived from it, such as the names of
+	// subjects in a shared store, must not change. Each call makes a key. CodeInvalid;
+	// CodeIllegalState while MaxGateKeys must still be kept.
 	RotateGateKey(ctx context.Context, keep time.Duration) (GateKey, error)
 
 	// WatchGate registers fn to be called after each change with the number that it
@@ -76,6 +77,9 @@ const (
 	GateAuthor = "gate"
 	// MaxListings is how many listings can be in force at once.
 	MaxListings = 100_000
+	// ListingsOfOperators is how many of MaxListings the gate's own bans leave alone, so
+	// that no attack keeps an operator from listing somebody.
+	ListingsOfOperators = 10_000
 	// MaxOffences is how many offences one call of Ban takes.
 	MaxOffences = 1000
 	// MaxReason is the length of a listing's reason, in characters.

@@ -175,7 +175,14 @@ func TestListingsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, c.written)
 
-	c = &crowded{n: MaxListings - 1, known: known}
+	c = &crowded{n: MaxListings - ListingsOfOperators, known: known}
+	b = New(c)
+	_, err = b.Ban(ctx, []Offence{other})
+	full(err, c)
+	_, err = b.PutListing(ctx, Listing{Subject: bob, Effect: EffectDeny, Author: "olga"})
+	require.NoError(t, err, "the gate's own bans leave room for operators")
+
+	c = &crowded{n: MaxListings - ListingsOfOperators - 1, known: known}
 	b = New(c)
 	third := other
 	third.Subject.Value = "cid"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"strconv"
 	"time"
 
@@ -103,14 +104,16 @@ func (b *Book) RotateGateKey(ctx context.Context, keep time.Duration) (GateKey, 
 		if err != nil {
 			return err
 		}
-		newest := uint32(0)
+		newest, first := uint32(0), uint32(math.MaxUint32)
 		for _, k := range keys {
-			newest = max(newest, k.ID)
+			newest, first = max(newest, k.ID), min(first, k.ID)
+		}
+		for _, k := range keys {
 			switch {
 			case k.RetiredAt.IsZero():
 				k.RetiredAt = g.now
 				g.out.Keys = append(g.out.Keys, k)
-			case g.now.Sub(k.RetiredAt) > keep:
+			case k.ID != first && g.now.Sub(k.RetiredAt) > keep:
 				g.out.Forgotten = append(g.out.Forgotten, k.ID)
 			}
 		}

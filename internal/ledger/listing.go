@@ -55,8 +55,8 @@ func refusedChange(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrConstraint, fmt.Sprintf(format, args...))
 }
 
-// room refuses more listings in force than MaxListings.
-func (g *gateDesk) room(ctx context.Context, r Reader, more int) error {
+// room refuses more listings in force than most.
+func (g *gateDesk) room(ctx context.Context, r Reader, more, most int) error {
 	if more == 0 {
 		return nil
 	}
@@ -64,9 +64,9 @@ func (g *gateDesk) room(ctx context.Context, r Reader, more int) error {
 	if err != nil {
 		return err
 	}
-	if n+more > MaxListings {
+	if n+more > most {
 		return &sale.Error{
-			Code: sale.CodeListingsFull, Message: fmt.Sprintf("the gate's lists hold %d entries, and can hold %d", n, MaxListings),
+			Code: sale.CodeListingsFull, Message: fmt.Sprintf("the gate's lists hold %d entries, and can hold %d", n, most),
 			Hint: "drop listings that are not needed, list networks instead of addresses, or let bans end sooner",
 		}
 	}
@@ -109,7 +109,7 @@ func (b *Book) PutListing(ctx context.Context, l Listing) (Listing, error) {
 				return nil
 			}
 		}
-		if roomErr := g.room(ctx, tx, fresh); roomErr != nil {
+		if roomErr := g.room(ctx, tx, fresh, MaxListings); roomErr != nil {
 			return roomErr
 		}
 		entered := next
@@ -273,7 +273,7 @@ func (b *Book) Ban(ctx context.Context, offences []Offence) ([]Listing, error) {
 			}
 			stand[s], sentenced[s] = offences[i].sentence(&old, g.now), true
 		}
-		if roomErr := g.room(ctx, tx, more); roomErr != nil {
+		if roomErr := g.room(ctx, tx, more, MaxListings-ListingsOfOperators); roomErr != nil {
 			return roomErr
 		}
 		for i, s := range subjects {
