@@ -60,7 +60,7 @@ func (a *API) lookForStrays(ctx context.Context, r *http.Request) {
 	if !ok {
 		return
 	}
-	hint := "if this is a proxy of yours, name it in api.trusted_proxies; until then all its clients count as one"
+	hint := "if this is a proxy of yours, name it in api.trusted_proxies; until then all its clients count as one, and if gate.exempt holds its address, the gate lets all of them by"
 	if stray.Configured {
 		hint = "only X-Forwarded-For is believed: let the proxy add to it; until then all its clients count as one"
 	}
