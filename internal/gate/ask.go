@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/limit"
@@ -128,7 +129,7 @@ func (k *Keeper) heed(v *Visit, c *limit.Check, asked []*compiled, d *limit.Deci
 	}
 	l := asked[at]
 	if d.Reason == limit.Unavailable {
-		return sale.Unavailable(fmt.Errorf("gate: the store of limit %s does not answer", l.Name))
+		return silentStore(l)
 	}
 	if l.Strikes > 0 {
 		k.strike(v, "limit_"+l.Name, int64(l.Strikes))
@@ -136,49 +137,93 @@ func (k *Keeper) heed(v *Visit, c *limit.Check, asked []*compiled, d *limit.Deci
 	return k.refuse(limited(l.Limit, c.Rates[at], d))
 }
 
-// askAlone asks a limit in shadow mode, or one that counts users, which others must
-// not depend on.
+// askAlone asks a limit in shadow mode, or one that counts each user or network, which
+// others must not depend on.
 func (k *Keeper) askAlone(ctx context.Context, v *Visit, l *compiled) error {
-	refused, err := k.spend(ctx, v, l)
-	if err != nil || !refused {
+	d, err := k.put1(ctx, v, l)
+	if err != nil || d.Allowed {
 		return err
 	}
-	return k.refuse(limited(l.Limit, l.rateFor(v), &limit.Decision{}))
+	if d.Reason == limit.Unavailable {
+		return silentStore(l)
+	}
+	return k.refuse(limited(l.Limit, l.rateFor(v), &d))
 }
 
-// spend asks one limit and reports whether it refuses. One in shadow mode never
-// does.
+func silentStore(l *compiled) error {
+	return sale.Unavailable(fmt.Errorf("gate: the store of limit %s does not answer", l.Name))
+}
+
+// spend asks one limit and reports whether it is used up, or cannot be asked and is
+// closed then.
 func (k *Keeper) spend(ctx context.Context, v *Visit, l *compiled) (bool, error) {
+	d, err := k.put1(ctx, v, l)
+	return err == nil && !d.Allowed, err
+}
+
+// put1 asks one limit. One in shadow mode, and one that has no subject here, allows
+// everything.
+func (k *Keeper) put1(ctx context.Context, v *Visit, l *compiled) (limit.Decision, error) {
+	allowed := limit.Decision{Allowed: true}
 	subject := v.subject(l.By)
 	if subject == "" {
-		return false, nil
-	}
-	var once uint64
-	if l.Each != "" {
-		if once = k.seen.key(l.Name, subject, v.subject(l.Each)); k.seen.has(once, k.o.Now()) {
-			return false, nil
-		}
+		return allowed, nil
 	}
 	limiter := k.o.Local
 	if l.Shared {
 		limiter = k.o.Shared
 	}
-	d, err := limiter.Allow(ctx, subject, 1, l.rateFor(v))
+	var d limit.Decision
+	var err error
+	if l.Each == "" {
+		d, err = limiter.Allow(ctx, subject, 1, l.rateFor(v))
+	} else {
+		d, err = k.each(ctx, v, l, limiter, subject)
+	}
 	if err != nil {
-		return false, err
+		return d, err
 	}
 	if d.Degraded {
 		k.o.Observer.Degraded(l.Name)
 	}
-	if d.Allowed {
-		if l.Each != "" {
-			k.seen.add(once, k.o.Now())
-		}
-		return false, nil
-	}
-	if l.Shadow {
+	if !d.Allowed && l.Shadow {
 		k.o.Observer.Shadowed(l.Name)
-		return false, nil
+		return allowed, nil
 	}
-	return true, nil
+	return d, nil
+}
+
+// each counts a member of a subject that was not counted lately. What this instance
+// remembers saves asking.
+func (k *Keeper) each(ctx context.Context, v *Visit, l *compiled, limiter limit.Limiter, subject string) (limit.Decision, error) {
+	allowed := limit.Decision{Allowed: true}
+	member := v.subject(l.Each)
+	if member == "" {
+		return allowed, nil
+	}
+	known := k.seen.key(l.Name, subject, member)
+	if k.seen.has(known, k.o.Now()) {
+		return allowed, nil
+	}
+	d, counted, err := k.firstOf(ctx, limiter, "each:"+l.Name+":"+subject+":"+member, limit.Check{Subject: subject, Cost: 1, Rates: []limit.Rate{l.rateFor(v)}})
+	if err != nil || counted && !d.Allowed {
+		return d, err
+	}
+	k.seen.add(known, k.o.Now())
+	return allowed, nil
+}
+
+// eachFor is for how long a member that was counted is not counted again.
+const eachFor = 10 * time.Minute
+
+// firstOf spends a check the first time that a marker is brought in eachFor, over all
+// who share the limiter. Marker and check are spent together or not at all; counted
+// reports whether the check decided, which it does not for a marker that was spent.
+func (k *Keeper) firstOf(ctx context.Context, limiter limit.Limiter, marker string, c limit.Check) (d limit.Decision, counted bool, err error) {
+	once := limit.Rate{Name: "first", Algorithm: limit.FixedWindow, Quota: 1, Window: eachFor, OnError: limit.Open}
+	out, err := limiter.AllowAll(ctx, []limit.Check{{Subject: marker, Cost: 1, Rates: []limit.Rate{once}}, c})
+	if err != nil {
+		return limit.Decision{}, false, err
+	}
+	return out[1], out[0].Allowed, nil
 }

@@ -139,6 +139,7 @@ type customer struct {
 	machine *machine
 	limited int // answers 429
 	bought  bool
+	sly     bool // tries whether a bad solution is answered by an easier challenge
 }
 
 // machine solves one challenge after another.
@@ -171,6 +172,9 @@ func (c *customer) buy(ctx context.Context, h *house) error {
 			c.limited++
 			rest(ctx, refused.RetryAfter)
 		case refused.Err.Code == sale.CodeChallengeRequired:
+			if c.sly {
+				refused.Challenge = c.cheat(ctx, h, refused.Challenge)
+			}
 			if pass, err = c.prove(ctx, h, refused.Challenge); err != nil {
 				return err
 			}
@@ -179,6 +183,18 @@ func (c *customer) buy(ctx context.Context, h *house) error {
 		}
 	}
 	return nil
+}
+
+// cheat returns the easiest challenge that can be had by bad solutions.
+func (c *customer) cheat(ctx context.Context, h *house, easiest *gate.Challenge) *gate.Challenge {
+	for _, bad := range []string{"rubbish", "e30="} {
+		_, err := h.gate.Issue(ctx, h.visit(c, ""), gate.Proof{Challenge: bad}, none)
+		var refused *gate.RefusalError
+		if errors.As(err, &refused) && refused.Challenge != nil && refused.Challenge.MaxNumber < easiest.MaxNumber {
+			easiest = refused.Challenge
+		}
+	}
+	return easiest
 }
 
 // prove solves challenges until one opens a pass.
@@ -265,7 +281,7 @@ type outcome struct {
 }
 
 // rush sells everything to a crowd with bots in it.
-func rush(t *testing.T, settings *gate.Settings, seed uint64) (out outcome) {
+func rush(t *testing.T, settings *gate.Settings, seed uint64, trick func(*customer)) (out outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, settings)
@@ -297,6 +313,7 @@ func rush(t *testing.T, settings *gate.Settings, seed uint64) (out outcome) {
 			for a := range accounts {
 				network := netip.AddrFrom4([4]byte{185, byte(b), byte(a % 2), byte(1 + a/2)})
 				c := &customer{user: fmt.Sprintf("bot-%d-%d", b, a), ip: network, machine: one}
+				trick(c)
 				machines = append(machines, c)
 				run(c, time.Duration(a)*100*time.Microsecond)
 			}
@@ -340,10 +357,11 @@ func someAddress(r *rand.Rand) netip.Addr {
 // settings they do not.
 func TestBots(t *testing.T) {
 	t.Parallel()
-	off := rush(t, nil, 1)
+	honestly := func(*customer) {}
+	off := rush(t, nil, 1, honestly)
 	require.GreaterOrEqual(t, off.bots, units*60/100, "without the gate, bots win")
 	settings := gate.DefaultSettings()
-	on := rush(t, &settings, 1)
+	on := rush(t, &settings, 1, honestly)
 	t.Logf("units: bots %d of %d without the gate, %d with it; behind the one address %d", off.bots, units, on.bots, on.nat)
 	for _, layer := range slices.Sorted(maps.Keys(on.refused)) {
 		t.Logf("  %6d × %s", on.refused[layer], layer)
@@ -351,4 +369,7 @@ func TestBots(t *testing.T) {
 	require.LessOrEqual(t, on.bots, units*15/100, "with the gate, people win")
 	require.LessOrEqual(t, on.worstLimited, 2, "and are not in their own way")
 	require.Positive(t, on.nat, "also behind one address")
+	sly := rush(t, &settings, 2, func(c *customer) { c.sly = true })
+	t.Logf("bots that try tricks: %d", sly.bots)
+	require.LessOrEqual(t, sly.bots, units*15/100, "tricks do not help")
 }

@@ -140,24 +140,6 @@ func (k Keys) VerifyChallenge(payload string, b Bound, now time.Time) (Solved, F
 	return solved, Sound
 }
 
-// Once remembers an id for ttl in a store that all instances share, and reports
-// whether this was the first call with it.
-type Once func(ctx context.Context, id string, ttl time.Duration) (first bool, err error)
-
-// Spend accepts a solved challenge: Sound the first time, Used ever after. An error of
-// the store as it is; then nothing is decided. The store is asked to remember MaxSkew
-// beyond the challenge's end, for instances whose clocks are behind.
-func (s Solved) Spend(ctx context.Context, once Once, now time.Time) (Flaw, error) {
-	first, err := once(ctx, s.ID, s.Expires.Sub(now)+MaxSkew)
-	switch {
-	case err != nil:
-		return Sound, err
-	case !first:
-		return Used, nil
-	}
-	return Sound, nil
-}
-
 // Answer returns the payload of a challenge that these keys made, without searching.
 func (k Keys) Answer(c Challenge, now time.Time) (string, error) {
 	s, ok := parseSalt(c.Salt)

@@ -199,30 +199,6 @@ func TestDigitsDoNotMoveIntoTheSalt(t *testing.T) {
 	require.Equal(t, gate.Malformed, flaw)
 }
 
-func TestSpend(t *testing.T) {
-	t.Parallel()
-	k := oneKey()
-	payload, err := k.Answer(challenge(t, k, 1000), noon)
-	require.NoError(t, err)
-	kept := make(map[string]time.Duration)
-	once := func(_ context.Context, id string, ttl time.Duration) (bool, error) {
-		_, known := kept[id]
-		kept[id] = ttl
-		return !known, nil
-	}
-	for i := range 3 {
-		solved, flaw := k.VerifyChallenge(payload, bound(), noon)
-		require.Equal(t, gate.Sound, flaw)
-		flaw, err = solved.Spend(t.Context(), once, noon)
-		require.NoError(t, err)
-		require.Equal(t, map[bool]gate.Flaw{true: gate.Sound, false: gate.Used}[i == 0], flaw)
-		require.Equal(t, map[string]time.Duration{solved.ID: 5*time.Minute + gate.MaxSkew}, kept)
-	}
-	down := errors.New("down")
-	_, err = gate.Solved{}.Spend(t.Context(), func(context.Context, string, time.Duration) (bool, error) { return false, down }, noon)
-	require.ErrorIs(t, err, down)
-}
-
 func TestDifficulty(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -30,18 +30,9 @@ type Issued struct {
 // trouble with a limit.
 func (k *Keeper) Issue(ctx context.Context, v *Visit, p Proof, became func(ctx context.Context, nonce string) (bool, error)) (Issued, error) {
 	n := k.known.Load()
-	if err := k.permit(ctx, n, v, p); err != nil {
+	spend, err := k.permit(ctx, n, v, p)
+	if err != nil {
 		return Issued{}, err
-	}
-	if most := n.settings.Pass.PerSecond; most > 0 {
-		rate := limit.Rate{Name: "pass", Algorithm: limit.TokenBucket, Quota: most, Window: time.Second}
-		d, err := k.o.Shared.Allow(ctx, "passes:"+strconv.FormatUint(uint64(v.sale), 10), 1, rate)
-		if err != nil {
-			return Issued{}, err
-		}
-		if !d.Allowed {
-			return Issued{}, k.refuse(limited(&Limit{Name: "pass"}, rate, &d))
-		}
 	}
 	nonce, _, err := FreshNonce(ctx, v.key, v.User, became)
 	if errors.Is(err, ErrTooManyPasses) {
@@ -54,7 +45,14 @@ func (k *Keeper) Issue(ctx context.Context, v *Visit, p Proof, became func(ctx c
 	// text of the pass is the same, too.
 	now, life := k.o.Now(), time.Duration(n.settings.Pass.Life)
 	from := now.Truncate(life)
-	out := Issued{Pass: Pass{Sale: v.sale, User: v.User, Nonce: nonce, NotBefore: from, Expires: from.Add(2 * life)}}
+	if err = k.pace(ctx, n, v, nonce); err != nil {
+		return Issued{}, err
+	}
+	// Last, so that whoever is told to come again still has his solution.
+	if err = spend(); err != nil {
+		return Issued{}, err
+	}
+	out := Issued{Pass: Pass{Sale: v.sale, User: v.User, Nonce: nonce, NotBefore: from, Expires: from.Add(2 * life), Proved: v.proven}}
 	if out.Text, err = n.keys.SignPass(out.Pass, now); err != nil {
 		return Issued{}, err
 	}
@@ -65,99 +63,131 @@ func (k *Keeper) Issue(ctx context.Context, v *Visit, p Proof, became func(ctx c
 	return out, nil
 }
 
-// permit asks everything that a pass depends on.
-func (k *Keeper) permit(ctx context.Context, n *knowledge, v *Visit, p Proof) error {
+// pace bounds how many passes of a sale are given out a second. Asking again for the
+// same one is free.
+func (k *Keeper) pace(ctx context.Context, n *knowledge, v *Visit, nonce string) error {
+	most := n.settings.Pass.PerSecond
+	if most == 0 || v.free {
+		return nil
+	}
+	rate := limit.Rate{Name: "pass", Algorithm: limit.TokenBucket, Quota: most, Window: time.Second}
+	d, counted, err := k.firstOf(ctx, k.o.Shared, "pass:"+nonce, limit.Check{
+		Subject: "passes:" + strconv.FormatUint(uint64(v.sale), 10), Cost: 1, Rates: []limit.Rate{rate},
+	})
+	switch {
+	case err != nil:
+		return err
+	case counted && !d.Allowed:
+		return k.refuse(limited(&Limit{Name: "pass"}, rate, &d))
+	}
+	return nil
+}
+
+// permit asks everything that a pass depends on, and returns what makes the proof
+// count, once.
+func (k *Keeper) permit(ctx context.Context, n *knowledge, v *Visit, p Proof) (spend func() error, err error) {
+	nothing := func() error { return nil }
 	own := v.Pass
 	v.Pass = "" // one to be renewed, or none
 	if _, err := k.Enter(v); err != nil {
-		return err
+		return nil, err
 	}
-	if r := v.refusal; r != nil && r.Err.Code != sale.CodePassRequired {
-		return k.refuse(r)
+	if r := v.refusal; r != nil && r.Err.Code == sale.CodePassRequired {
+		v.refusal = nil // that is what he asks for
 	}
-	v.refusal = nil
-	if v.free {
-		return nil
-	}
-	if err := k.ask(ctx, v, n.refusing); err != nil {
-		return err
-	}
-	if own != "" {
-		if _, flaw := n.keys.VerifyPass(own, v.User, v.sale, k.o.Now()); flaw == Sound || flaw == Expired {
-			v.proven = true // it was proved when that one was given out
+	if !v.free {
+		if err := k.ask(ctx, v, n.refusing); err != nil {
+			return nil, err
 		}
 	}
-	if p != (Proof{}) && !v.proven {
-		if err := k.solved(ctx, n, v, p); err != nil {
-			return err
+	if v.refusal != nil {
+		return nil, k.refuse(v.refusal)
+	}
+	if own != "" && v.harder == 0 {
+		if old, flaw := n.keys.VerifyPass(own, v.User, v.sale, k.o.Now()); flaw == Sound {
+			v.proven = old.Proved // the proof of that one
 		}
 	}
-	return k.prove(ctx, n, v)
+	if p == (Proof{}) || v.proven || v.free {
+		return nothing, k.prove(ctx, n, v, "")
+	}
+	return k.solved(ctx, n, v, p)
 }
 
-// solved accepts a proof once.
-func (k *Keeper) solved(ctx context.Context, n *knowledge, v *Visit, p Proof) error {
-	flaw, err := k.verify(ctx, n, v, p)
+// solved accepts a proof, and returns what makes it count: a proof counts once.
+func (k *Keeper) solved(ctx context.Context, n *knowledge, v *Visit, p Proof) (spend func() error, err error) {
+	id, flaw, err := k.verify(ctx, n, v, p)
 	if errors.Is(err, ErrCaptchaDown) || errors.Is(err, ErrCaptchaSetup) { // then work is the proof
 		k.o.Observer.Failed("asking the captcha service", err)
 		c, workErr := k.work(n, v, fallbackHarder+v.harder)
 		if workErr != nil {
-			return workErr
+			return nil, workErr
 		}
-		return k.refuse(challengeRequired("captcha", c))
+		return nil, k.refuse(challengeRequired("captcha", c))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	k.o.Observer.Solved(flaw.String())
-	if flaw == Sound {
-		v.proven = true
-		return nil
+	if flaw != Sound {
+		return func() error { return nil }, k.flawed(ctx, n, v, flaw)
 	}
-	k.suspect(v, flaw)
-	c, err := k.challenge(n, v, v.harder)
-	if err != nil {
-		return err
-	}
-	return k.refuse(challengeFailed(flaw, c))
+	v.proven = true
+	return func() error {
+		first, err := k.once(ctx, id)
+		if err != nil {
+			return err
+		}
+		if first {
+			k.o.Observer.Solved(Sound.String())
+			return nil
+		}
+		v.proven = false
+		return k.flawed(ctx, n, v, Used)
+	}, nil
+}
+
+// flawed refuses a proof and asks for another one, as hard as everything that speaks
+// against the visit makes it. Where no proof is asked for, a bad one is none.
+func (k *Keeper) flawed(ctx context.Context, n *knowledge, v *Visit, f Flaw) error {
+	k.o.Observer.Solved(f.String())
+	k.suspect(v, f)
+	return k.prove(ctx, n, v, f.String())
 }
 
 // fallbackHarder is how hard the work is while the captcha service is away.
 const fallbackHarder = 3
 
-func (k *Keeper) verify(ctx context.Context, n *knowledge, v *Visit, p Proof) (Flaw, error) {
+// verify looks at a proof and returns its id.
+func (k *Keeper) verify(ctx context.Context, n *knowledge, v *Visit, p Proof) (id string, f Flaw, err error) {
 	now, bound := k.o.Now(), Bound{User: v.User, Sale: v.sale}
 	if p.Challenge != "" {
 		s, flaw := n.keys.VerifyChallenge(p.Challenge, bound, now)
-		if flaw != Sound {
-			return flaw, nil
-		}
-		return s.Spend(ctx, k.once, now)
+		return s.ID, flaw, nil
 	}
 	if k.o.Captcha == nil {
-		return Malformed, nil
+		return "", Malformed, nil
 	}
 	s := Solution{Response: p.Captcha, IP: v.IP, Bound: CaptchaBound(bound)}
 	switch err := k.o.Captcha.Verify(ctx, s, now); {
 	case err == nil:
+		return s.ID(), Sound, nil
 	case errors.Is(err, ErrCaptchaUsed):
-		return Used, nil
+		return "", Used, nil
 	case errors.Is(err, ErrCaptchaRefused):
-		return Unsolved, nil
+		return "", Unsolved, nil
 	default:
-		return Sound, err
+		return "", Sound, err
 	}
-	first, err := k.once(ctx, s.ID(), time.Duration(n.settings.Challenge.Life))
-	if err != nil || first {
-		return Sound, err
-	}
-	return Used, nil
 }
+
+// onceFor is longer than any proof lives. It is the same for all of them: a window that
+// shrinks would be over early.
+const onceFor = 2 * time.Hour
 
 // once reports whether nobody has brought this id before, over all instances. While
 // the shared store does not answer, each instance knows of its own only.
-func (k *Keeper) once(ctx context.Context, id string, ttl time.Duration) (bool, error) {
-	rate := limit.Rate{Name: "once", Algorithm: limit.FixedWindow, Quota: 1, Window: max(ttl.Truncate(time.Microsecond), limit.MinWindow)}
+func (k *Keeper) once(ctx context.Context, id string) (bool, error) {
+	rate := limit.Rate{Name: "once", Algorithm: limit.FixedWindow, Quota: 1, Window: onceFor}
 	d, err := k.o.Shared.Allow(ctx, "proof:"+id, 1, rate)
 	return d.Allowed, err
 }

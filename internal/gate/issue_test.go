@@ -148,15 +148,81 @@ func TestChallengeOpensAPass(t *testing.T) {
 		require.ErrorContains(t, err, "used")
 		_, err = d.issue("b", gate.Proof{Challenge: answer(ask("a"))})
 		require.ErrorContains(t, err, "foreign_user")
+		renew := func(issued gate.Issued) (gate.Issued, error) {
+			return d.Issue(t.Context(), d.with("a", issued), gate.Proof{}, none)
+		}
+		again, err := renew(issued)
+		require.NoError(t, err, "who holds a pass that he proved himself for need not do it again")
+		require.Equal(t, issued.Nonce, again.Nonce)
+		d.pass(time.Minute)
+		require.Equal(t, sale.CodeChallengeRequired, codeOf(failure(d.issue("a", gate.Proof{Challenge: solved}))), "however late")
 		late := answer(ask("a"))
 		d.pass(time.Hour)
 		_, err = d.issue("a", gate.Proof{Challenge: late})
 		require.ErrorContains(t, err, "expired")
+		_, err = renew(issued)
+		require.Equal(t, sale.CodeChallengeRequired, codeOf(err), "when the pass is over, so is its proof")
+	})
+}
 
-		renewed := d.with("a", issued)
-		again, err := d.Issue(t.Context(), renewed, gate.Proof{}, none)
-		require.NoError(t, err, "who has had a pass need not prove himself again")
-		require.Equal(t, issued.Nonce, again.Nonce)
+func failure(_ gate.Issued, err error) error { return err }
+
+// A pass that was given out in calm times, without a proof, is none when it matters.
+func TestFreePassIsNoProof(t *testing.T) {
+	t.Parallel()
+	atDoor(t, func(t *testing.T, d *door) {
+		d.set(unlimited)
+		calm, err := d.issue("a", gate.Proof{})
+		require.NoError(t, err)
+		require.Equal(t, free, d.code(d.with("a", calm)))
+		d.set(func(s *gate.Settings) { unlimited(s); s.Challenge.Mode = "always" })
+		require.Equal(t, sale.CodeChallengeRequired, d.code(d.with("a", calm)))
+		_, err = d.Issue(t.Context(), d.with("a", calm), gate.Proof{}, none)
+		c := &gate.RefusalError{}
+		require.ErrorAs(t, err, &c)
+		require.Equal(t, sale.CodeChallengeRequired, c.Err.Code)
+		text, err := d.Keys().Answer(*c.Challenge, d.Now())
+		require.NoError(t, err)
+		proved, err := d.issue("a", gate.Proof{Challenge: text})
+		require.NoError(t, err)
+		require.Equal(t, calm.Nonce, proved.Nonce, "the same pass, proved")
+		require.Equal(t, free, d.code(d.with("a", proved)))
+		d.list(ledger.SubjectUser, "a", ledger.EffectChallenge, 0)
+		require.Equal(t, sale.CodeChallengeRequired, d.code(d.with("a", proved)), "whom a list names proves himself anew")
+	})
+}
+
+// A bad solution makes the next challenge no easier, and a solution that waits for
+// its turn is not lost.
+func TestBadSolutionsHelpNobody(t *testing.T) {
+	t.Parallel()
+	atDoor(t, func(t *testing.T, d *door) {
+		d.set(func(s *gate.Settings) {
+			s.Limits = []gate.Limit{{Name: "rush", By: gate.BySale, Quota: 1, Window: gate.Duration(time.Hour), Then: gate.Prove, Harder: 4, Shared: true}}
+			s.Pass.PerSecond = 1
+		})
+		require.Equal(t, free, d.code(d.visit("calm", "")))
+		ask := func(user string, p gate.Proof) *gate.RefusalError {
+			r := &gate.RefusalError{}
+			require.ErrorAs(t, failure(d.issue(user, p)), &r)
+			return r
+		}
+		answer := func(c *gate.Challenge) gate.Proof {
+			text, err := d.Keys().Answer(*c, d.Now())
+			require.NoError(t, err)
+			return gate.Proof{Challenge: text}
+		}
+		hard := ask("a", gate.Proof{}).Challenge
+		require.Equal(t, gate.EasiestChallenge*16, hard.MaxNumber)
+		for _, bad := range []string{"x", "e30="} {
+			r := ask("a", gate.Proof{Challenge: bad})
+			require.Equal(t, sale.CodeChallengeRequired, r.Err.Code)
+			require.Equal(t, hard.MaxNumber, r.Challenge.MaxNumber)
+		}
+		require.NoError(t, failure(d.issue("b", answer(ask("b", gate.Proof{}).Challenge))), "the one of this second")
+		require.Equal(t, sale.CodeRateLimited, ask("a", answer(hard)).Err.Code)
+		d.pass(time.Second)
+		require.NoError(t, failure(d.issue("a", answer(hard))), "it still counts")
 	})
 }
 
@@ -175,8 +241,9 @@ func TestPassesPerSecond(t *testing.T) {
 			return n
 		}
 		require.Equal(t, 3, given())
+		require.Equal(t, 3, given(), "asking again is free, for them only")
 		d.pass(time.Second)
-		require.Equal(t, 3, given())
+		require.Equal(t, 6, given())
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/limit"
 	"github.com/doorbuster/doorbuster/limit/httplimit"
@@ -19,7 +21,7 @@ type Options struct {
 	// there is no shared store.
 	Local, Shared limit.Limiter
 	Now           func() time.Time // the ledger's time
-	// Exempt are networks whose callers meet lists and passes only: the house itself.
+	// Exempt are networks of the house itself, see Inside.
 	Exempt []netip.Prefix
 	// SettingsFile and RangesFile are read again when they change; empty is none. Settings
 	// in the ledger stand in the place of the file's.
@@ -81,6 +83,7 @@ func New(ctx context.Context, o Options) (*Keeper, error) {
 		return nil, err
 	}
 	k.known.Store(first)
+	o.Observer.Known(first.version, len(first.listings))
 	return k, nil
 }
 
@@ -95,9 +98,6 @@ func (k *Keeper) Settings() (Settings, ledger.Settings) {
 func (k *Keeper) Arrive(ctx context.Context, class Class, ip netip.Addr) error {
 	n := k.known.Load()
 	limits := n.arrival[class]
-	if len(limits) == 0 || k.exempt(ip) {
-		return nil
-	}
 	// The narrowest comes first, so that one address cannot spend what is for all.
 	for _, l := range limits {
 		subject := arrivalSubject(l.By, class, ip)
@@ -140,10 +140,11 @@ func prefixText(kind string, p netip.Prefix) string {
 	return string(p.AppendTo(append(text[:0], kind...)))
 }
 
-// exempt reports whether the house's own callers come from there.
-func (k *Keeper) exempt(ip netip.Addr) bool {
+// Inside reports whether a connection comes from the house itself. It is asked about
+// the peer of the connection, never about an address that somebody claims.
+func (k *Keeper) Inside(peer netip.Addr) bool {
 	for _, p := range k.o.Exempt {
-		if p.Contains(ip) {
+		if p.Contains(peer) {
 			return true
 		}
 	}
@@ -156,18 +157,17 @@ func (k *Keeper) exempt(ip netip.Addr) bool {
 // chance to find an order.
 func (k *Keeper) Enter(v *Visit) (key string, err error) {
 	n, now := k.known.Load(), k.o.Now()
-	if k.exempt(v.IP) {
-		v.free, v.proven = true, true
+	v.free = v.Inside
+	decides, proves := n.lists.of(v, now)
+	switch {
+	case decides == nil:
+	case decides.Effect == ledger.EffectDeny:
+		v.refusal = banned("list", decides.ExpiresAt, now)
+	default:
+		v.free = true
 	}
-	if one := n.lists.of(v, now); one != nil {
-		switch one.Effect {
-		case ledger.EffectDeny:
-			v.refusal = banned("list", one.ExpiresAt, now)
-		case ledger.EffectAllow:
-			v.free, v.proven = true, true
-		case ledger.EffectChallenge:
-			v.harder = listedHarder
-		}
+	if proves && !v.free {
+		v.harder = listedHarder
 	}
 	rules := n.settings.Sales[v.slug]
 	if v.Pass == "" {
@@ -179,7 +179,7 @@ func (k *Keeper) Enter(v *Visit) (key string, err error) {
 	pass, flaw := n.keys.VerifyPass(v.Pass, v.User, v.sale, now)
 	switch flaw {
 	case Sound:
-		v.proven = true
+		v.proven = pass.Proved && v.harder == 0 // whom a list names proves himself anew
 	case Expired:
 		if v.refusal == nil {
 			v.refusal = passInvalid(flaw)
@@ -201,55 +201,91 @@ const listedHarder = 3
 // instances. The error is a *RefusalError, that of a context which ended, or trouble
 // with a limit.
 func (k *Keeper) Admit(ctx context.Context, v *Visit) error {
+	n := k.known.Load()
+	if !v.free {
+		// First of all, so that refusals that cost a look-up are as few as attempts.
+		if err := k.ask(ctx, v, n.refusing); err != nil {
+			return err
+		}
+	}
 	if v.refusal != nil {
 		return k.refuse(v.refusal)
 	}
-	if v.free {
-		return nil
-	}
-	n := k.known.Load()
-	if err := k.ask(ctx, v, n.refusing); err != nil {
-		return err
-	}
-	return k.prove(ctx, n, v)
+	return k.prove(ctx, n, v, "")
 }
 
-// prove asks whoever has not proved anything yet for a proof, if there is a reason.
-func (k *Keeper) prove(ctx context.Context, n *knowledge, v *Visit) error {
+// prove asks whoever has not proved anything yet for a proof, if there is a reason;
+// flawed is what was wrong with the one he brought, if he did.
+func (k *Keeper) prove(ctx context.Context, n *knowledge, v *Visit, flawed string) error {
 	mode := n.settings.Challenge.Mode
 	if own := n.settings.Sales[v.slug].Challenge; own != "" {
 		mode = own
 	}
-	if v.proven || v.Shop || mode == challengeNever {
+	if v.proven || v.free || v.Shop || mode == challengeNever {
 		return nil
 	}
-	layer, harder := "", v.harder
-	if v.harder > 0 {
+	layer := ""
+	switch {
+	case flawed != "":
+		layer = "challenge"
+	case mode == challengeAlways:
+		layer = "always"
+	case v.harder > 0:
 		layer = "list"
 	}
-	if mode == challengeAlways {
-		layer = "always"
+	by, harder, err := k.pressure(ctx, n, v)
+	if err != nil {
+		return err
 	}
-	for _, l := range n.proving {
-		refused, err := k.spend(ctx, v, l)
-		if err != nil {
-			return err
-		}
-		if refused {
-			harder += l.Harder
-			if l.Then == Prove {
-				layer = l.Name
-			}
-		}
+	if layer == "" {
+		layer = by
 	}
 	if layer == "" {
 		return nil
 	}
-	c, err := k.challenge(n, v, harder)
+	c, err := k.challenge(n, v, v.harder+harder)
 	if err != nil {
 		return err
 	}
-	return k.refuse(challengeRequired(layer, c))
+	r := challengeRequired(layer, c)
+	if flawed != "" {
+		r.Err.Message = "the solution opens nothing: " + flawed
+	}
+	return k.refuse(r)
+}
+
+// pressure asks the limits that ask for proofs, all at once, and returns the first
+// that does, and how much harder all of them make the challenge.
+func (k *Keeper) pressure(ctx context.Context, n *knowledge, v *Visit) (layer string, harder int, err error) {
+	refused := make([]bool, len(n.proving))
+	if k.o.Shared == k.o.Local { // memory is quicker than goroutines
+		for i, l := range n.proving {
+			if refused[i], err = k.spend(ctx, v, l); err != nil {
+				return "", 0, err
+			}
+		}
+	} else {
+		var work errgroup.Group
+		for i, l := range n.proving {
+			work.Go(func() (err error) {
+				refused[i], err = k.spend(ctx, v, l)
+				return err
+			})
+		}
+		if err = work.Wait(); err != nil {
+			return "", 0, err
+		}
+	}
+	for i, l := range n.proving {
+		if !refused[i] {
+			continue
+		}
+		harder += l.Harder
+		if l.Then == Prove && layer == "" {
+			layer = l.Name
+		}
+	}
+	return layer, harder, nil
 }
 
 // challenge makes one for a visit; nil where a captcha is to be solved instead.

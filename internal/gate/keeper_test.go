@@ -33,6 +33,8 @@ type door struct {
 	told  *counts
 	frail *frail
 	sale  sale.Sale
+
+	options gate.Options
 }
 
 // frail is a ledger that can be out.
@@ -81,6 +83,7 @@ func atDoor(t *testing.T, run func(t *testing.T, d *door), tune ...func(*gate.Op
 		for _, f := range tune {
 			f(&o)
 		}
+		d.options = o
 		d.Keeper, err = gate.New(t.Context(), o)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -174,13 +177,14 @@ func TestListsDecide(t *testing.T) {
 	t.Parallel()
 	atDoor(t, func(t *testing.T, d *door) {
 		d.set(func(s *gate.Settings) {
-			s.Limits = []gate.Limit{{Name: "user", By: gate.ByUser, Quota: 1, Window: gate.Duration(time.Hour), Shared: true}}
+			s.Limits = []gate.Limit{{Name: "user", By: gate.ByUser, Quota: 4, Window: gate.Duration(time.Hour), Shared: true}}
 		})
 		d.list(ledger.SubjectNetwork, "198.51.100.0/24", ledger.EffectDeny, 0)
 		d.list(ledger.SubjectNetwork, "198.51.100.7/32", ledger.EffectAllow, 0)
 		d.list(ledger.SubjectNetwork, "2001:db8::/32", ledger.EffectChallenge, 0)
 		d.list(ledger.SubjectUser, "mallory", ledger.EffectDeny, time.Hour)
 		d.list(ledger.SubjectUser, "vip", ledger.EffectAllow, 0)
+		d.list(ledger.SubjectUser, "watched", ledger.EffectChallenge, 0)
 		for _, c := range []struct {
 			user, ip string
 			want     sale.Code
@@ -191,7 +195,10 @@ func TestListsDecide(t *testing.T) {
 			{"d", "2001:db8:1::1", sale.CodeChallengeRequired},
 			{"mallory", "203.0.113.1", sale.CodeBanned},
 			{"mallory", "198.51.100.7", sale.CodeBanned}, // of the user before that of the network
-			{"Mallory", "203.0.113.1", free},             // another user: nothing is folded
+			{"watched", "198.51.100.9", sale.CodeBanned}, // a challenge takes nothing from a denial
+			{"watched", "198.51.100.7", free},            // nor from what is allowed
+			{"watched", "203.0.113.1", sale.CodeChallengeRequired},
+			{"Mallory", "203.0.113.1", free}, // another user: nothing is folded
 			{"vip", "198.51.100.9", free},
 			{"e", "", free},
 		} {
@@ -200,7 +207,14 @@ func TestListsDecide(t *testing.T) {
 		for range 5 {
 			require.Equal(t, free, d.code(d.visit("vip", "203.0.113.1")), "past every limit")
 		}
+		for range 3 {
+			require.Equal(t, free, d.code(d.visit("c", "203.0.113.1")))
+		}
 		require.Equal(t, sale.CodeRateLimited, d.code(d.visit("c", "203.0.113.1")))
+		for range 2 {
+			require.Equal(t, sale.CodeBanned, d.code(d.visit("mallory", "")))
+		}
+		require.Equal(t, sale.CodeRateLimited, d.code(d.visit("mallory", "")), "also of who is denied, whose order is looked up")
 		d.pass(time.Hour)
 		require.Equal(t, free, d.code(d.visit("mallory", "203.0.113.1")), "it has ended")
 		_, err := d.book.DropListing(t.Context(), ledger.Subject{Kind: ledger.SubjectNetwork, Value: "198.51.100.0/24"}, "operator")
@@ -260,6 +274,22 @@ func TestLimits(t *testing.T) {
 			require.Equal(t, free, d.code(d.visit("c", "192.0.2.2")))
 		})
 	})
+	t.Run("EachUserOnceOverInstances", func(t *testing.T) {
+		t.Parallel()
+		atDoor(t, func(t *testing.T, d *door) {
+			d.set(only(gate.Limit{Name: "crowd", By: gate.ByNetwork, Each: gate.ByUser, Quota: 2, Window: hour, Then: gate.Prove, Shared: true}))
+			for range 6 { // instances that share the limits and remember nothing of each other
+				other := *d
+				var err error
+				other.Keeper, err = gate.New(t.Context(), d.options)
+				require.NoError(t, err)
+				require.Equal(t, free, other.code(d.visit("a", "192.0.2.1")))
+			}
+			require.Equal(t, free, d.code(d.visit("b", "192.0.2.1")))
+			require.Equal(t, sale.CodeChallengeRequired, d.code(d.visit("c", "192.0.2.1")))
+			require.Equal(t, sale.CodeChallengeRequired, d.code(d.visit("c", "192.0.2.1")), "who was refused is not known")
+		})
+	})
 	t.Run("Harden", func(t *testing.T) {
 		t.Parallel()
 		atDoor(t, func(t *testing.T, d *door) {
@@ -303,11 +333,19 @@ func TestLimits(t *testing.T) {
 		t.Parallel()
 		atDoor(t, func(t *testing.T, d *door) {
 			d.set(only(gate.Limit{Name: "user", By: gate.ByUser, Quota: 1, Window: hour, Shared: true}))
-			for range 3 {
-				require.Equal(t, free, d.code(d.visit("a", "127.0.0.1")))
+			inside := func() *gate.Visit {
+				v := d.visit("a", "127.0.0.1")
+				v.Inside = d.Inside(v.IP)
+				return v
 			}
+			require.False(t, d.Inside(netip.MustParseAddr("192.0.2.1")))
+			for range 3 {
+				require.Equal(t, free, d.code(inside()))
+			}
+			require.Equal(t, free, d.code(d.visit("a", "127.0.0.1")))
+			require.Equal(t, sale.CodeRateLimited, d.code(d.visit("a", "127.0.0.1")), "an address that is claimed is no peer")
 			d.list(ledger.SubjectUser, "a", ledger.EffectDeny, 0)
-			require.Equal(t, sale.CodeBanned, d.code(d.visit("a", "127.0.0.1")), "lists hold for everybody")
+			require.Equal(t, sale.CodeBanned, d.code(inside()), "lists hold for everybody")
 		})
 	})
 	t.Run("NothingIsSpentByARefusal", func(t *testing.T) {
@@ -335,6 +373,8 @@ func TestC50LimiterStoreIsDown(t *testing.T) {
 		atDoor(t, func(t *testing.T, d *door) {
 			d.set(only(gate.Limit{Name: "user", By: gate.ByUser, Quota: 10, Window: gate.Duration(time.Hour), Shared: true, OnError: policy}))
 			require.Equal(t, want, d.code(d.visit("a", "")), policy)
+			d.set(only(gate.Limit{Name: "crowd", By: gate.ByNetwork, Each: gate.ByUser, Quota: 10, Window: gate.Duration(time.Hour), Shared: true, OnError: policy}))
+			require.Equal(t, want, d.code(d.visit("b", "192.0.2.1")), policy)
 		}, func(o *gate.Options) { o.Shared = downLimiter{o.Local} })
 	}
 }
@@ -379,11 +419,11 @@ func TestReload(t *testing.T) {
 		require.Equal(t, free, d.code(d.visit("u", "")))
 		require.Equal(t, sale.CodeRateLimited, d.code(d.visit("u", "")), "the ledger's come first")
 		d.frail.set(errOut)
-		d.list(ledger.SubjectUser, "v", ledger.EffectDeny, 0)
-		require.Equal(t, free, d.code(d.visit("v", "")))
+		d.list(ledger.SubjectNetwork, "192.0.2.0/24", ledger.EffectDeny, 0)
+		require.Equal(t, free, d.code(d.visit("v", "192.0.2.1")))
 		d.frail.set(nil)
 		d.settle()
-		require.Equal(t, sale.CodeBanned, d.code(d.visit("v", "")))
+		require.Equal(t, sale.CodeBanned, d.code(d.visit("w", "192.0.2.1")))
 	}, func(o *gate.Options) { o.SettingsFile = file })
 }
 
@@ -404,6 +444,67 @@ func TestProxyRanges(t *testing.T) {
 	}, func(o *gate.Options) { o.RangesFile = file })
 }
 
+// A flood of strikes keeps nobody from what he deserves.
+func TestStrikesInAFlood(t *testing.T) {
+	t.Parallel()
+	atDoor(t, func(t *testing.T, d *door) {
+		stolen, err := d.issue("honest", gate.Proof{})
+		require.NoError(t, err)
+		stop := make(chan struct{})
+		var noise sync.WaitGroup
+		noise.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(100 * time.Microsecond): //nolint:forbidigo // in a bubble
+				}
+				v := d.visit("noise-"+strconv.Itoa(i), "")
+				v.Pass = "AAAA"
+				_, _ = d.Enter(v)
+			}
+		})
+		for range 25 {
+			v := d.visit("mallory", "")
+			v.Pass = stolen.Text
+			_, _ = d.Enter(v)
+		}
+		d.pass(2 * time.Second)
+		require.Equal(t, sale.CodeBanned, d.code(d.visit("mallory", "")))
+		close(stop)
+		noise.Wait()
+	}, func(o *gate.Options) { o.Shared = slowLimiter{o.Shared} })
+}
+
+// slowLimiter takes its time.
+type slowLimiter struct{ limit.Limiter }
+
+func (l slowLimiter) Allow(ctx context.Context, subject string, cost int64, rates ...limit.Rate) (limit.Decision, error) {
+	time.Sleep(500 * time.Microsecond) //nolint:forbidigo // in a bubble
+	return l.Limiter.Allow(ctx, subject, cost, rates...)
+}
+
+// Whom a list denies collects no strikes, so that nothing of the gate's own stands
+// beside what the operator said.
+func TestDeniedCollectNoStrikes(t *testing.T) {
+	t.Parallel()
+	atDoor(t, func(t *testing.T, d *door) {
+		stolen, err := d.issue("honest", gate.Proof{})
+		require.NoError(t, err)
+		d.list(ledger.SubjectNetwork, "203.0.113.0/24", ledger.EffectDeny, 0)
+		for range 30 {
+			v := d.visit("mallory", "203.0.113.9")
+			v.Pass = stolen.Text
+			_, _ = d.Enter(v)
+		}
+		d.settle()
+		listings, err := d.book.Listings(t.Context(), 0, 100)
+		require.NoError(t, err)
+		require.Len(t, listings, 1)
+		require.Equal(t, sale.CodeBanned, d.code(d.visit("other", "203.0.113.9")))
+	})
+}
+
 // Strikes lead to a challenge, then to a ban whose time doubles, and decay.
 func TestStrikes(t *testing.T) {
 	t.Parallel()
@@ -415,10 +516,13 @@ func TestStrikes(t *testing.T) {
 				Base: gate.Duration(10 * time.Minute), Max: gate.Duration(time.Hour), Memory: gate.Duration(time.Hour),
 			}
 		})
+		stolen, err := d.issue("honest", gate.Proof{})
+		require.NoError(t, err)
+		forged := stolen.Text // a pass of somebody else
 		forge := func(times int) {
 			for range times {
 				v := d.visit("mallory", "203.0.113.9")
-				v.Pass = "AAAA"
+				v.Pass = forged
 				require.Equal(t, sale.CodePassInvalid, d.code(v))
 			}
 			d.settle()
@@ -431,8 +535,10 @@ func TestStrikes(t *testing.T) {
 		refused := &gate.RefusalError{}
 		require.ErrorAs(t, d.try(d.visit("mallory", "")), &refused)
 		require.Equal(t, sale.CodeBanned, refused.Err.Code)
-		require.Equal(t, sale.CodeBanned, d.code(d.visit("somebody", "203.0.113.9")), "forgeries are also of the network")
+		require.Equal(t, sale.CodeChallengeRequired, d.code(d.visit("somebody", "203.0.113.9")), "the network proves itself, and is not denied for one of many")
 		require.Equal(t, free, d.code(d.visit("somebody", "203.0.113.8")))
+		forge(20)
+		require.Equal(t, sale.CodeChallengeRequired, d.code(d.visit("somebody", "203.0.113.9")))
 		d.pass(10 * time.Minute)
 		require.Equal(t, free, d.code(d.visit("mallory", "")), "strikes have decayed, and the ban is over")
 		forge(6)

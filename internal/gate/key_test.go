@@ -61,12 +61,24 @@ func TestNoKeys(t *testing.T) {
 		require.ErrorIs(t, err, gate.ErrNoKey, name)
 		require.Zero(t, k.SigningKey(noon), name)
 	}
-	text, err := oneKey().SignPass(pass(), noon)
+	early := pass()
+	early.NotBefore = noon.Add(-2 * time.Minute)
+	text, err := oneKey().SignPass(early, noon)
 	require.NoError(t, err)
 	_, flaw := gate.Keys{}.VerifyPass(text, "alice", 7, noon)
 	require.Equal(t, gate.UnknownKey, flaw)
 	_, flaw = retired.VerifyPass(text, "alice", 7, noon)
 	require.Equal(t, gate.Sound, flaw, "a retired key still verifies")
+	text, err = oneKey().SignPass(pass(), noon)
+	require.NoError(t, err)
+	_, flaw = retired.VerifyPass(text, "alice", 7, noon)
+	require.Equal(t, gate.RetiredKey, flaw, "but not what was made after its time")
+	forEver := pass()
+	forEver.Expires = noon.Add(100 * 365 * 24 * time.Hour)
+	text, err = oneKey().SignPass(forEver, noon)
+	require.NoError(t, err)
+	_, flaw = oneKey().VerifyPass(text, "alice", 7, noon)
+	require.Equal(t, gate.Forged, flaw, "the house makes none that is good for so long")
 }
 
 // A new key signs when every instance knows it, and the one before it verifies for as
@@ -84,7 +96,7 @@ func TestRotation(t *testing.T) {
 	require.Equal(t, uint32(1), first.SigningKey(noon), "the first key of all need not settle")
 
 	long := pass()
-	long.Expires = noon.Add(10 * life)
+	long.Expires = noon.Add(2 * gate.MaxPassLife)
 	text, err := oneKey().SignPass(long, noon)
 	require.NoError(t, err)
 	end := noon.Add(life + gate.KeySettle)

@@ -55,42 +55,31 @@ func newLists(all map[ledger.Subject]ledger.Listing, ranges []netip.Prefix) *lis
 	return l
 }
 
-// network returns the listing of the narrowest network that an address is in.
-func (l *lists) network(a netip.Addr, now time.Time) *ledger.Listing {
+// of returns the listing that denies or allows a visit, or nil: that of the user, else
+// that of the device, else that of the narrowest network. Challenges take nothing
+// from it: proves reports whether any listing asks for a proof.
+func (l *lists) of(v *Visit, now time.Time) (decides *ledger.Listing, proves bool) {
+	heed := func(one *ledger.Listing) {
+		switch {
+		case one == nil || !one.InForce(now):
+		case one.Effect == ledger.EffectChallenge:
+			proves = true
+		case decides == nil:
+			decides = one
+		}
+	}
+	heed(l.users[v.User])
+	if !v.Device.IsZero() {
+		heed(l.devices[v.Device.String()])
+	}
 	bits := l.bits4
-	if a.Is6() {
+	if v.IP.Is6() {
 		bits = l.bits6
 	}
 	for _, n := range bits {
-		p, err := a.Prefix(n)
-		if err != nil {
-			continue
-		}
-		if one := l.networks[p]; one != nil && one.InForce(now) {
-			return one
+		if p, err := v.IP.Prefix(n); err == nil && p.IsValid() {
+			heed(l.networks[p])
 		}
 	}
-	return nil
-}
-
-func inForce(of map[string]*ledger.Listing, value string, now time.Time) *ledger.Listing {
-	if one := of[value]; one != nil && value != "" && one.InForce(now) {
-		return one
-	}
-	return nil
-}
-
-// of returns the listing that decides about a visit, or nil: that of the user, else
-// that of the device, else that of the narrowest network.
-func (l *lists) of(v *Visit, now time.Time) *ledger.Listing {
-	if one := inForce(l.users, v.User, now); one != nil {
-		return one
-	}
-	if one := inForce(l.devices, v.Device.String(), now); one != nil {
-		return one
-	}
-	if !v.IP.IsValid() {
-		return nil
-	}
-	return l.network(v.IP, now)
+	return decides, proves
 }

@@ -23,6 +23,8 @@ type Pass struct {
 	Nonce     string // from Nonce
 	NotBefore time.Time
 	Expires   time.Time // exclusive; both are cut down to milliseconds
+	// Proved says that the user had proved himself when it was given out.
+	Proved bool
 }
 
 // MaxPasses is how many passes of one user can become orders of one sale.
@@ -32,11 +34,12 @@ const MaxPasses = 128
 var ErrTooManyPasses = errors.New("gate: the user has used up all passes of this sale")
 
 const (
-	passKind = 'P'
-	noncePre = "pass_"
-	nonceLen = 16
-	tagLen   = 16
-	timeLen  = 6 // milliseconds since 1970, good until the year 10889
+	passKind       = 'p'
+	provedPassKind = 'P'
+	noncePre       = "pass_"
+	nonceLen       = 16
+	tagLen         = 16
+	timeLen        = 6 // milliseconds since 1970, good until the year 10889
 
 	passSale  = tokenHead
 	passFrom  = passSale + 4
@@ -103,14 +106,23 @@ func (k Keys) SignPass(p Pass, now time.Time) (string, error) {
 	binary.BigEndian.PutUint32(token[passSale:], uint32(p.Sale))
 	tag := userTag(p.User)
 	copy(token[passUser:], tag[:])
-	return key.seal(passKind, token[:]), nil
+	kind := byte(passKind)
+	if p.Proved {
+		kind = provedPassKind
+	}
+	return key.seal(kind, token[:]), nil
 }
 
 // VerifyPass reads a pass that user presents to buy in this sale. The pass is returned
 // if it is Sound, or Expired: then it still opens a replay. It costs no I/O.
 func (k Keys) VerifyPass(text, user string, number sale.Number, now time.Time) (Pass, Flaw) {
 	var token [passLen]byte
-	if _, flaw := k.open(passKind, text, token[:], now); flaw != Sound {
+	id, flaw := k.open(provedPassKind, text, token[:], now)
+	proved := flaw == Sound
+	if flaw == Malformed {
+		id, flaw = k.open(passKind, text, token[:], now)
+	}
+	if flaw != Sound {
 		return Pass{}, flaw
 	}
 	tag := userTag(user)
@@ -122,9 +134,14 @@ func (k Keys) VerifyPass(text, user string, number sale.Number, now time.Time) (
 	}
 	p := Pass{
 		Sale: number, User: user, Nonce: noncePre + hex.EncodeToString(token[passNonce:passMAC]),
-		NotBefore: timeOf(token[passFrom:]), Expires: timeOf(token[passUntil:]),
+		NotBefore: timeOf(token[passFrom:]), Expires: timeOf(token[passUntil:]), Proved: proved,
 	}
+	key, _ := k.verifier(id, now)
 	switch {
+	case p.Expires.Sub(p.NotBefore) > 2*MaxPassLife:
+		return Pass{}, Forged // the house makes none that is good for so long
+	case key != nil && !key.retiredAt.IsZero() && p.NotBefore.After(key.retiredAt.Add(KeySettle)):
+		return Pass{}, RetiredKey // whoever made it has the key, and is not the house
 	case now.Before(p.NotBefore):
 		return Pass{}, NotYet
 	case !now.Before(p.Expires):

@@ -63,9 +63,3 @@ func challengeRequired(layer string, c *Challenge) *RefusalError {
 		Code: sale.CodeChallengeRequired, Message: "a challenge must be solved first", Hint: "solve it, send the solution to POST /v1/sales/{sale}/passes, and buy with the pass",
 	}}
 }
-
-func challengeFailed(f Flaw, c *Challenge) *RefusalError {
-	r := challengeRequired("challenge", c)
-	r.Err.Message = "the solution opens nothing: " + f.String()
-	return r
-}

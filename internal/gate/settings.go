@@ -262,14 +262,23 @@ func (s *Settings) validateTimes() error {
 	switch b := &s.Bans; {
 	case b.ProveAt < 1 || b.BanAt < b.ProveAt || b.BanAt > 1_000_000:
 		return badSettings("bans", "prove_at is at least 1, and ban_at not below it")
+	case b.invalid() != nil:
+		return badSettings("bans", b.invalid().Error())
 	case s.Pass.PerSecond < 0 || s.Pass.PerSecond > limit.MaxQuota:
 		return badSettings("pass.per_second", "the number is out of range")
 	}
 	return nil
 }
 
-// MaxPassLife bounds PassRules.Life, and so for how long a retired key is kept.
-const MaxPassLife = 24 * time.Hour
+// MaxPassLife bounds PassRules.Life, and so for how long a key that was rotated away
+// is good for passes.
+const MaxPassLife = time.Hour
+
+// invalid returns why strikes could not be counted by these rules.
+func (b *BanRules) invalid() error {
+	ban, prove := b.rates()
+	return errors.Join(ban.Validate(), prove.Validate())
+}
 
 func (l *Limit) validate() error {
 	switch l.By {

@@ -51,6 +51,7 @@ func TestBadSettings(t *testing.T) {
 		`{"challenge": {"life": "1ms"}}`:                "challenge.life",
 		`{"pass": {"life": "1000h"}}`:                   "pass.life",
 		`{"pass": {"per_second": -1}}`:                  "pass.per_second",
+		`{"bans": {"decay": "10m0.000000001s"}}`:        "bans",
 		`{"bans": {"prove_at": 0}}`:                     "bans",
 		`{"bans": {"base": "2h", "max": "1h"}}`:         "bans.max",
 		`{"sales": {"drop": {"challenge": "perhaps"}}}`: "sales.drop.challenge",

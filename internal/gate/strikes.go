@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/limit"
 	"github.com/doorbuster/doorbuster/limit/httplimit"
 )
@@ -28,18 +29,20 @@ const (
 // suspect gives strikes for a pass or solution with a flaw.
 func (k *Keeper) suspect(v *Visit, f Flaw) {
 	switch f {
-	case Malformed, Forged, ForeignUser, UnknownKey, Used:
+	case Forged, ForeignUser:
 		k.strike(v, f.String(), forgery)
-	case ForeignSale, Unsolved, NotYet:
+	case Malformed, ForeignSale, Unsolved:
 		k.strike(v, f.String(), careless)
-	case Sound, Expired, RetiredKey:
+	case Sound, Expired, NotYet, RetiredKey, UnknownKey, Used:
+		// An honest client sends these, too: late, early, or once more after an answer
+		// that was lost; and a key may be so new that this instance has not heard of it.
 	}
 }
 
 // strike gives strikes to the user and the device of a visit, and for forgeries to
-// its network. It never blocks.
+// its network. It never blocks. Whom a list denies already gets none.
 func (k *Keeper) strike(v *Visit, why string, n int64) {
-	if v.free || v.Shop {
+	if v.free || v.Shop || v.refusal != nil && v.refusal.Err.Code == sale.CodeBanned {
 		return
 	}
 	s := strike{subjects: []ledger.Subject{{Kind: ledger.SubjectUser, Value: v.User}}, why: why, n: n}
@@ -57,53 +60,77 @@ func (k *Keeper) strike(v *Visit, why string, n int64) {
 	}
 }
 
-// count counts strikes and returns what they have led to.
+// rates are the buckets of strikes: one of at strikes fills up again within Decay.
+func (b *BanRules) rates() (ban, prove limit.Rate) {
+	rate := func(name string, at int64) limit.Rate {
+		return limit.Rate{Name: name, Algorithm: limit.TokenBucket, Quota: at, Window: time.Duration(b.Decay), OnError: limit.Open}
+	}
+	return rate("ban", b.BanAt), rate("prove", b.ProveAt)
+}
+
+// count counts strikes and returns what they have led to. A network is never denied
+// by what one of the many behind it did: the most it gets is to prove itself.
 func (k *Keeper) count(ctx context.Context, s *strike) []ledger.Offence {
 	rules := &k.known.Load().settings.Bans
-	var out []ledger.Offence
+	ban, prove := rules.rates()
+	out := make([]ledger.Offence, 0, len(s.subjects))
 	for _, subject := range s.subjects {
-		for _, step := range []struct {
-			name   string
-			at     int64
-			effect ledger.Effect
-		}{{"ban", rules.BanAt, ledger.EffectDeny}, {"prove", rules.ProveAt, ledger.EffectChallenge}} {
-			// A bucket of that many strikes fills up again within Decay.
-			rate := limit.Rate{Name: step.name, Algorithm: limit.TokenBucket, Quota: step.at, Window: time.Duration(rules.Decay), OnError: limit.Open}
-			d, err := k.o.Shared.Allow(ctx, "strikes:"+string(subject.Kind)+":"+subject.Value, min(s.n, step.at), rate)
-			if err != nil {
-				k.o.Observer.Failed("counting strikes", err)
-				return out
-			}
-			if !d.Allowed {
-				out = append(out, ledger.Offence{
-					Subject: subject, Effect: step.effect, Reason: "strikes: " + s.why,
-					Base: time.Duration(rules.Base), Max: time.Duration(rules.Max), Memory: time.Duration(rules.Memory),
-				})
-				break
-			}
+		offence := ledger.Offence{
+			Subject: subject, Reason: "strikes: " + s.why,
+			Base: time.Duration(rules.Base), Max: time.Duration(rules.Max), Memory: time.Duration(rules.Memory),
 		}
+		name := "strikes:" + string(subject.Kind) + ":" + subject.Value
+		switch {
+		case subject.Kind != ledger.SubjectNetwork && k.full(ctx, name, s.n, ban):
+			offence.Effect = ledger.EffectDeny
+		case k.full(ctx, name, s.n, prove):
+			offence.Effect = ledger.EffectChallenge
+		default:
+			continue
+		}
+		out = append(out, offence)
 	}
 	return out
 }
+
+// full spends strikes and reports whether there was no room for them.
+func (k *Keeper) full(ctx context.Context, subject string, n int64, r limit.Rate) bool {
+	d, err := k.o.Shared.Allow(ctx, subject, min(n, r.Quota), r)
+	if err != nil {
+		k.o.Observer.Failed("counting strikes", err)
+		return false
+	}
+	return !d.Allowed
+}
+
+// punishEvery bounds how long what strikes have led to waits to be entered, however
+// many more there are.
+const punishEvery = 100 * time.Millisecond
 
 // punish counts the strikes that wait, and enters what they lead to in one
 // transaction.
 func (k *Keeper) punish(ctx context.Context, first strike) {
 	offences := map[ledger.Subject]ledger.Offence{}
-	s := &first
-	for len(offences) < ledger.MaxOffences-len(first.subjects)-2 {
+	enough := time.NewTimer(punishEvery)
+	defer enough.Stop()
+	s, more := &first, true
+	for more && len(offences) < ledger.MaxOffences-3 { // a strike has three subjects at most
 		for _, o := range k.count(ctx, s) {
 			if old, known := offences[o.Subject]; !known || old.Effect != ledger.EffectDeny {
 				offences[o.Subject] = o
 			}
 		}
 		select {
-		case next := <-k.strikes:
-			s = &next
-			continue
+		case <-enough.C:
+			more = false
 		default:
+			select {
+			case next := <-k.strikes:
+				s = &next
+			default:
+				more = false
+			}
 		}
-		break
 	}
 	if len(offences) == 0 {
 		return

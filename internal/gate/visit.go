@@ -18,6 +18,9 @@ type Visit struct {
 	// Shop says that a shop acts on behalf of the user: it is asked for no proof, and
 	// IP is the buyer's if the shop has told.
 	Shop bool
+	// Inside says that the connection itself comes from the house, see Keeper.Inside, and
+	// that nobody claims another address. Such a visit meets lists and passes only.
+	Inside bool
 	// Pass is the pass that the user brings, as text; empty is none.
 	Pass string
 	// Path is the hidden purchase path that the attempt came by; empty is none.
@@ -27,8 +30,8 @@ type Visit struct {
 	slug    string
 	stock   int64
 	key     sale.Key
-	proven  bool // a sound pass, or whom a list allows
-	free    bool // whom a list allows past every limit
+	proven  bool // by a sound pass that was given out for a proof
+	free    bool // past every limit and proof
 	harder  int  // how much harder a list makes the challenge
 	refusal *RefusalError
 	rate    limit.Rate // the user's limit that is nearest to its end, and how it stands
