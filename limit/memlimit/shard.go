@@ -39,7 +39,7 @@ type entry struct {
 func (e *entry) of(p *plan.Plan, now int64) *count {
 	for i := range e.counts {
 		c := &e.counts[i]
-		if c.plan == p {
+		if c.plan == p || c.plan.Rate == p.Rate { // equal rates may have several plans
 			c.pass(now)
 			return c
 		}

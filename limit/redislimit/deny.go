@@ -29,12 +29,18 @@ type denyShard struct {
 	_       [64]byte
 }
 
-// denial is a refusal of a rate. A changed rate has another plan.
+// denial is a refusal of a rate; a changed rate is another one. Equal rates may have
+// several plans.
 type denial struct {
 	plan  *plan.Plan
 	cost  int64
 	until int64
 	state limit.State
+}
+
+// by reports whether one of the plans is of the rate that refused.
+func (k *denial) by(plans []*plan.Plan) bool {
+	return slices.ContainsFunc(plans, func(p *plan.Plan) bool { return p == k.plan || p.Rate == k.plan.Rate })
 }
 
 func newDenials(longest int64, room int) *denials {
@@ -63,7 +69,7 @@ func (d *denials) denied(subject string, plans []*plan.Plan, cost, now int64) (l
 	found := -1
 	for i := range known {
 		k := &known[i]
-		if now < k.until && cost >= k.cost && slices.Contains(plans, k.plan) && (found < 0 || k.until > known[found].until) {
+		if now < k.until && cost >= k.cost && k.by(plans) && (found < 0 || k.until > known[found].until) {
 			found = i
 		}
 	}
@@ -116,7 +122,7 @@ func (d *denials) learn(r refusal) {
 		return
 	}
 	known = slices.DeleteFunc(known, func(k denial) bool { return k.until <= r.sent })
-	i := slices.IndexFunc(known, func(k denial) bool { return k.plan == r.plan })
+	i := slices.IndexFunc(known, func(k denial) bool { return k.plan.Rate == r.plan.Rate })
 	switch {
 	case i < 0 && len(known) < limit.MaxRates:
 		known = append(known, next)

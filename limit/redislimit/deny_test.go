@@ -127,3 +127,33 @@ func TestDenialsAreBounded(t *testing.T) {
 	_, ok := d.denied(string(rune(9999)), []*plan.Plan{p}, 1, 1)
 	require.True(t, ok, "the last one is known")
 }
+
+// Refusals of a limit are remembered also where it is new, after thousands of other
+// rates, and where its plan has been worked out again since.
+func TestDenialsAreOfRates(t *testing.T) {
+	t.Parallel()
+	var book plan.Book
+	of := func(name string, window time.Duration) []*plan.Plan {
+		plans, err := book.Call(nil, 1, []limit.Rate{{Name: name, Algorithm: limit.FixedWindow, Quota: 1, Window: window}})
+		require.NoError(t, err)
+		return plans
+	}
+	flood := func() {
+		for i := range 5000 {
+			of("once", time.Minute+time.Duration(i)*time.Microsecond)
+		}
+	}
+	d := newDenials(int64(time.Hour), 64)
+	flood()
+	for cost := int64(2); cost > 0; cost-- {
+		d.learn(refusal{"s", of("late", time.Hour)[0], cost, limit.State{Rate: "late", Refused: true, RetryAfter: time.Minute}, 1, 0})
+		_, ok := d.denied("s", of("late", time.Hour), cost, 2)
+		require.True(t, ok)
+		flood()
+		_, ok = d.denied("s", of("late", time.Hour), cost, 2)
+		require.True(t, ok, "its plan is another one by now")
+		_, ok = d.denied("s", of("late", time.Hour-time.Second), cost, 2)
+		require.False(t, ok, "a changed rate")
+	}
+	require.Len(t, d.shard("s").subjects["s"], 1, "one rate is one refusal")
+}

@@ -2,13 +2,7 @@
 // out once for each rate.
 package plan
 
-import (
-	"maps"
-	"sync"
-	"sync/atomic"
-
-	"github.com/doorbuster/doorbuster/limit"
-)
+import "github.com/doorbuster/doorbuster/limit"
 
 // Cells is how many cells a sliding window is cut into; one more is counted.
 const Cells = 16
@@ -42,42 +36,4 @@ func (p *Plan) Top() int64 {
 	case limit.FixedWindow, limit.SlidingWindow, limit.Concurrency:
 	}
 	return 0
-}
-
-// maxPlans bounds a Book; rates beyond it are worked out each time.
-const maxPlans = 1024
-
-// Book keeps plans. The zero value is an empty one; it is safe for concurrent use.
-type Book struct {
-	mu    sync.Mutex
-	plans atomic.Pointer[map[limit.Rate]*Plan]
-}
-
-// Of returns the plan of a rate, or what is wrong with it.
-func (b *Book) Of(r limit.Rate) (*Plan, error) {
-	if known := b.plans.Load(); known != nil {
-		if p := (*known)[r]; p != nil {
-			return p, nil
-		}
-	}
-	if err := r.Validate(); err != nil {
-		return nil, err
-	}
-	p := New(r)
-	b.keep(p)
-	return p, nil
-}
-
-func (b *Book) keep(p *Plan) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	next := map[limit.Rate]*Plan{}
-	if known := b.plans.Load(); known != nil {
-		if len(*known) >= maxPlans {
-			return
-		}
-		next = maps.Clone(*known)
-	}
-	next[p.Rate] = p
-	b.plans.Store(&next)
 }
