@@ -107,7 +107,7 @@ func (k Keys) NewChallenge(b Bound, maxNumber int, expires, now time.Time) (Chal
 
 // VerifyChallenge reads what the widget sends: base64 of JSON with the challenge and
 // the number. It costs no I/O and does not know whether the challenge was accepted
-// before: see Spend.
+// before.
 func (k Keys) VerifyChallenge(payload string, b Bound, now time.Time) (Solved, Flaw) {
 	answer, ok := readPayload(payload)
 	if !ok {

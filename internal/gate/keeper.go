@@ -299,7 +299,7 @@ func (k *Keeper) challenge(n *knowledge, v *Visit, harder int) (*Challenge, erro
 // work makes a proof of work for a visit.
 func (k *Keeper) work(n *knowledge, v *Visit, harder int) (*Challenge, error) {
 	now := k.o.Now()
-	c, err := n.keys.NewChallenge(Bound{User: v.User, Sale: v.sale}, Difficulty(0, harder), now.Add(time.Duration(n.settings.Challenge.Life)), now)
+	c, err := n.keys.NewChallenge(Bound{User: v.User, Sale: v.sale}, Difficulty(v.Load, harder), now.Add(time.Duration(n.settings.Challenge.Life)), now)
 	return &c, err
 }
 

@@ -313,6 +313,10 @@ func TestLimits(t *testing.T) {
 			refused := &gate.RefusalError{}
 			require.ErrorAs(t, d.try(d.visit("alone", "203.0.113.1")), &refused)
 			require.Equal(t, gate.EasiestChallenge*2, refused.Challenge.MaxNumber)
+			full := d.visit("in a full house", "203.0.113.2")
+			full.Load = 1
+			require.ErrorAs(t, d.try(full), &refused)
+			require.Equal(t, gate.EasiestChallenge*16, refused.Challenge.MaxNumber)
 		})
 	})
 	t.Run("Shadow", func(t *testing.T) {

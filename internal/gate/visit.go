@@ -21,6 +21,8 @@ type Visit struct {
 	// Inside says that the connection itself comes from the house, see Keeper.Inside, and
 	// that nobody claims another address. Such a visit meets lists and passes only.
 	Inside bool
+	// Load is how full the house is, from 0 to 1: the fuller, the harder challenges are.
+	Load float64
 	// Pass is the pass that the user brings, as text; empty is none.
 	Pass string
 	// Path is the hidden purchase path that the attempt came by; empty is none.

@@ -59,6 +59,14 @@ func (c *class) enter(ctx context.Context) error {
 	}
 }
 
+// load is how full the class is, from 0 to 1; 1 while somebody waits.
+func (c *class) load() float64 {
+	if c.waiting.Load() > 0 {
+		return 1
+	}
+	return float64(len(c.places)) / float64(cap(c.places))
+}
+
 func (c *class) leave() {
 	<-c.places
 	c.counted.InFlight.Dec()

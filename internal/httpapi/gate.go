@@ -110,6 +110,7 @@ func (x *exchange) receive(user string, view *engine.View) gate.Device {
 	v := &x.guest.visit
 	d := x.api.gate.Recognise(x.deviceToken())
 	v.User, v.Device, v.Shop = user, d.ID, x.who.KeyID != ""
+	v.Load = x.api.classes.buy.load()
 	v.At(&view.Sale)
 	x.guest.sale = view.Number
 	return d
