@@ -46,5 +46,6 @@
 //  5. Time is the store's. The caller's clock is never asked about shared state.
 //  6. A store that does not answer costs a call a short time, then nothing, and is
 //     found again by itself. Meanwhile the Policy of each rate decides, and the
-//     Decision is Degraded. It is never a reason to call somebody over the limit.
+//     Decision is Degraded. What Local admits is bounded over all outages of a window
+//     together. It is never a reason to call somebody over the limit.
 package limit

@@ -36,9 +36,17 @@
 //
 // # Without Redis
 //
-// A call has Options.Timeout. When it fails, the policies of the rates decide, and
-// so they do at once, without a call, until one call at a time has found the server
-// again (in a Cluster: for the range of slots that failed). Local counts in a
-// memlimit.Limiter with the quota divided by Options.Instances; what was spent in
-// Redis before is not known to it, and what is spent in it not to Redis afterwards.
+// A call has Options.Timeout. When it fails, the policies of the rates decide. One
+// call that is late is no outage: the next one is sent as ever. When that is late, too,
+// or when the connection or the server fails, the store rests: the policies decide at
+// once, without a call, until one call at a time has found the server again (in a
+// Cluster: for the range of slots that failed). What is remembered as refused stays
+// refused meanwhile.
+//
+// Local counts in a memlimit.Limiter with the quota divided by Options.Instances. What
+// was spent in Redis before is not known to it, and what is spent in it not to Redis
+// afterwards; a call that was late may count in both. It does not forget when the
+// store is found again, so all outages of a window together admit one share more in
+// each process: over all of them, at most twice the bounds of package limit. Only
+// where a quota is smaller than the number of processes, each of them admits one.
 package redislimit

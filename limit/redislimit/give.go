@@ -23,8 +23,9 @@ func (l *Limiter) call(ctx context.Context, tag string, send func(context.Contex
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.o.Timeout)
 	defer cancel()
+	sent := l.clock()
 	msg, err := send(ctx).ToMessage()
-	if line.heard(err); err != nil {
+	if line.heard(sent, err); err != nil {
 		return msg, fmt.Errorf("%w: %w", limit.ErrUnavailable, err)
 	}
 	return msg, nil

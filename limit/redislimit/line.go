@@ -2,6 +2,7 @@ package redislimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,8 @@ type line struct {
 	// until is when a store that has failed may be tried again, in ns of the
 	// limiter's clock; 0 is a store that answers.
 	until atomic.Int64
+	// late is when a call was found to be late; 0 after any that was not.
+	late atomic.Int64
 
 	mu      sync.Mutex
 	pending []*job
@@ -57,16 +60,32 @@ func (l *line) ready() bool {
 	return now >= until && l.until.CompareAndSwap(until, now+int64(l.limiter.o.Probe))
 }
 
-// heard notes what came of a call.
-func (l *line) heard(err error) {
+// heard notes what came of a call that was sent at some time, and reports whether
+// the store rests now. One late call is no outage: it takes another that was sent
+// after the first was given up. What is wrong with the connection, or what the server
+// calls an error, is one.
+func (l *line) heard(sent int64, err error) (rests bool) {
 	if err == nil {
+		if l.late.Load() != 0 {
+			l.late.Store(0)
+		}
 		if l.until.Load() != 0 {
 			l.until.Store(0)
 		}
-		return
+		return false
 	}
-	l.until.Store(l.limiter.clock() + int64(l.limiter.o.Probe))
+	now := l.limiter.clock()
+	if rests = l.until.Load() != 0 || !errors.Is(err, context.DeadlineExceeded); !rests {
+		first := l.late.Load()
+		rests = first != 0 && sent >= first
+	}
+	if rests {
+		l.until.Store(now + int64(l.limiter.o.Probe))
+	} else {
+		l.late.CompareAndSwap(0, now)
+	}
 	l.limiter.o.OnTrouble(err)
+	return rests
 }
 
 // do has a job done and waits for it. A job whose caller has gone is done all the
@@ -113,9 +132,10 @@ func (l *line) run() {
 	defer l.limiter.end()
 	for batch := l.next(); batch != nil; batch = l.next() {
 		ctx, cancel := context.WithTimeout(context.Background(), l.limiter.o.Timeout)
+		sent := l.limiter.clock()
 		l.limiter.execute(ctx, batch)
 		cancel()
-		l.deliver(batch)
+		l.deliver(sent, batch)
 	}
 }
 
@@ -137,19 +157,13 @@ func (l *line) next() []*job {
 	return batch
 }
 
-// deliver answers a batch. If the store has failed, so do those who wait.
-func (l *line) deliver(batch []*job) {
-	var failed error
-	for _, j := range batch {
-		if j.err != nil {
-			failed = j.err
-		}
-	}
-	l.heard(failed)
+// deliver answers a batch. If the store rests then, those who wait have failed, too.
+func (l *line) deliver(sent int64, batch []*job) {
+	rests := l.heard(sent, worst(batch))
 	for _, j := range batch {
 		close(j.done)
 	}
-	if failed == nil {
+	if !rests {
 		return
 	}
 	l.mu.Lock()
@@ -157,7 +171,17 @@ func (l *line) deliver(batch []*job) {
 	l.pending = nil
 	l.mu.Unlock()
 	for _, j := range rest {
-		j.err = failed
+		j.err = errResting
 		close(j.done)
 	}
+}
+
+// worst is an error of a batch, and one that is more than being late if there is one.
+func worst(batch []*job) (err error) {
+	for _, j := range batch {
+		if j.err != nil && (err == nil || errors.Is(err, context.DeadlineExceeded)) {
+			err = j.err
+		}
+	}
+	return err
 }

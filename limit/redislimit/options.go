@@ -20,10 +20,13 @@ type Options struct {
 	// each of them has while the store does not answer. A quota that is smaller
 	// than that is one in a window that is longer. Zero is 1.
 	Instances int
-	// Timeout bounds one call of the store. Zero is 100 ms.
+	// Timeout bounds one call of the store. Who asks while another call is under way
+	// waits for that first, so a store that hangs costs at most two of them. Zero is
+	// 100 ms; where the way to the store is long or busy, a few times its usual
+	// slowest answer is right.
 	Timeout time.Duration
-	// Probe is how long a store that has failed is left alone before one call tries
-	// again. Zero is 250 ms.
+	// Probe is how long a store that has failed, or was late twice in a row, is left
+	// alone before one call tries again. Zero is 250 ms.
 	Probe time.Duration
 	// MaxDeny bounds how long a refusal is remembered. Zero is a second; negative
 	// remembers none.
@@ -31,7 +34,7 @@ type Options struct {
 	// MaxSubjects bounds the refusals that are remembered, and the subjects of the
 	// limiter in memory. Zero is 131,072.
 	MaxSubjects int
-	// OnTrouble is told of each call that failed, if set. It must not block.
+	// OnTrouble is told of each call that failed or was late, if set. It must not block.
 	OnTrouble func(error)
 }
 
