@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -49,11 +50,20 @@ func (h *house) buildGate(ctx context.Context) error {
 	}
 	cfg := &h.cfg.Gate
 	h.gate, err = gate.New(ctx, gate.Options{
-		Ledger: h.book, Local: local, Shared: shared, Now: h.engine.Now, Exempt: cfg.Exempt,
+		Ledger: h.book, Local: local, Shared: shared, Now: h.engine.Now, Exempt: networks(cfg.Exempt),
 		SettingsFile: cfg.SettingsFile, RangesFile: cfg.ProxyRangesFile, Captcha: verifier, CallTimeout: h.cfg.Engine.CallTimeout,
 		Observer: &gateWatch{Gate: &h.metrics.Gate, log: h.log},
 	})
 	return err
+}
+
+// networks returns the same networks, those of IPv4 as such.
+func networks(list []netip.Prefix) []netip.Prefix {
+	out := make([]netip.Prefix, len(list))
+	for i, p := range list {
+		out[i] = ledger.Unmapped(p).Masked()
+	}
+	return out
 }
 
 // limitOptions are those of the limits in Redis. Subjects are hashed with a key that all

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -149,4 +150,11 @@ func TestCheckGate(t *testing.T) {
 	for i := range e.Problems {
 		require.NotEmpty(t, e.Problems[i].Hint)
 	}
+}
+
+// An IPv4 network that is written as a part of IPv6 is that network.
+func TestNetworksOfTheHouse(t *testing.T) {
+	t.Parallel()
+	list := []netip.Prefix{netip.MustParsePrefix("::ffff:192.0.2.0/120"), netip.MustParsePrefix("2001:db8::1/64")}
+	require.Equal(t, []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/64")}, networks(list))
 }

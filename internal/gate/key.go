@@ -20,8 +20,8 @@ var ErrNoKey = errors.New("gate: there is no key to sign with")
 
 // KeySettle is how old a key must be before it signs, if there is an older one: by
 // then every instance has heard of it, so nobody meets a signature of a key that it
-// does not know.
-const KeySettle = 3 * time.Second
+// does not know. It is more than two looks and the wait between them.
+const KeySettle = 5 * time.Second
 
 // Keys is what the gate signs and verifies with. It is an immutable value; the zero
 // value signs nothing and knows no key. Safe for concurrent use.

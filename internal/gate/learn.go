@@ -17,170 +17,202 @@ import (
 
 // knowledge is what an instance knows at a moment. It is immutable.
 type knowledge struct {
-	version  int64
+	version  int64 // what is known of the ledger's is no older
+	parts    parts
 	settings Settings
 	entered  ledger.Settings // those of the ledger; zero if the file's or the default ones are in force
 	keys     Keys
-	lists    *lists
 	listings map[ledger.Subject]ledger.Listing
 	read     int64 // the version of the last listing that was read
-	files    stamps
+	ranges   []netip.Prefix
+	lists    *lists
 
 	arrival           map[Class][]*compiled // narrowest first
 	refusing, proving []*compiled
 }
 
-// stamps tell whether files have changed.
-type stamps struct{ settings, ranges time.Time }
+// parts say how far each part of knowledge is: the gate's version at which those of
+// the ledger were read, and when the files were changed. What cannot be read is tried
+// again with the next look.
+type parts struct {
+	listings, keys, settings int64
+	settingsFile, rangesFile time.Time
+}
 
 // DeviceLife is how long the gate knows a device by the name it gave it, and so for
 // how long a retired key is kept.
 const DeviceLife = 90 * 24 * time.Hour
 
-// lookEvery is how often an instance looks for changes that nobody told it of.
-const lookEvery = time.Second
-
-// Nudge lets the instance look for changes now.
-func (k *Keeper) Nudge() {
-	select {
-	case k.nudge <- struct{}{}:
-	default:
-	}
+// trouble is a part of knowledge that could not be learnt.
+type trouble struct {
+	doing string
+	err   error
+	text  bool // it is there, but nothing that can be understood
 }
 
-// Run follows changes and counts strikes until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
-	stop := k.o.Ledger.WatchGate(func(int64) { k.Nudge() })
-	defer stop()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	done := make(chan struct{})
-	go func() { // a slow limiter must not hold up lists
-		defer close(done)
-		for {
-			select {
-			case s := <-k.strikes:
-				k.punish(ctx, s)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	defer func() { <-done }()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-k.nudge:
-		}
-		k.look(ctx)
-	}
-}
+// startWithin bounds the first look, which has all listings to read.
+const startWithin = 30 * time.Second
 
-// look learns what has changed, and keeps what it knew where it cannot.
-func (k *Keeper) look(ctx context.Context) {
-	old := k.known.Load()
-	next, err := k.learn(ctx, old)
-	if err != nil {
-		if ctx.Err() == nil {
-			k.o.Observer.Failed("looking for changes of the gate", err)
-		}
-		return
-	}
-	if next != old {
-		k.known.Store(next)
-		k.o.Observer.Known(next.version, len(next.listings))
-	}
-}
-
-// learn returns what is known now: old if nothing has changed.
-func (k *Keeper) learn(ctx context.Context, old *knowledge) (*knowledge, error) {
-	ctx, cancel := context.WithTimeout(ctx, k.o.CallTimeout)
+// learn returns what is known at the start. The ledger must answer. Settings and
+// ranges that cannot be understood are those of a new house until they can: the server
+// that cannot start is the one over which they would be repaired. from is nil: nothing
+// is known yet.
+func (k *Keeper) learn(ctx context.Context, from *knowledge) (*knowledge, error) {
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	if old == nil {
-		if _, err := k.o.Ledger.EnsureGateKey(ctx); err != nil {
+	if _, err := k.o.Ledger.EnsureGateKey(ctx); err != nil {
+		return nil, err
+	}
+	if from == nil {
+		never := time.Unix(-1, 0)
+		from = &knowledge{
+			version: -1, parts: parts{listings: -1, keys: -1, settings: -1, settingsFile: never, rangesFile: never},
+			settings: DefaultSettings(), listings: map[ledger.Subject]ledger.Listing{},
+		}
+		if err := from.compile(); err != nil {
 			return nil, err
 		}
-		old = &knowledge{listings: map[ledger.Subject]ledger.Listing{}, version: -1}
 	}
+	next, troubles := k.update(ctx, from)
+	for i := range troubles {
+		if !troubles[i].text {
+			return nil, troubles[i].err
+		}
+		k.o.Observer.Failed(troubles[i].doing, troubles[i].err)
+	}
+	return next, nil
+}
+
+// update returns what is known now: old if nothing has changed. One part that cannot
+// be learnt stays as it is and hinders no other; version tells that it is behind.
+func (k *Keeper) update(ctx context.Context, old *knowledge) (*knowledge, []trouble) {
 	version, err := k.o.Ledger.GateVersion(ctx)
 	if err != nil {
-		return nil, err
+		return old, []trouble{{doing: "looking for changes of the gate", err: err}}
 	}
-	files := stamps{settings: changedAt(k.o.SettingsFile), ranges: changedAt(k.o.RangesFile)}
-	if version == old.version && files == old.files {
+	now := parts{
+		listings: version, keys: version, settings: version,
+		settingsFile: changedAt(k.o.SettingsFile), rangesFile: changedAt(k.o.RangesFile),
+	}
+	if now == old.parts {
 		return old, nil
 	}
-	next := &knowledge{version: version, files: files, read: old.read, listings: maps.Clone(old.listings)}
-	if err = k.readListings(ctx, next); err != nil {
-		return nil, err
+	next := *old
+	var troubles []trouble
+	failed := func(doing string, text bool, err error) {
+		if err != nil {
+			troubles = append(troubles, trouble{doing: doing, text: text, err: err})
+		}
 	}
+	if next.parts.keys != now.keys { // first, since they must be known everywhere before they sign
+		failed("reading the gate's keys", false, k.readKeys(ctx, &next, now.keys))
+	}
+	if next.parts.listings != now.listings {
+		failed("reading the gate's listings", false, k.readListings(ctx, &next, now.listings))
+	}
+	if next.parts.settings != now.settings || next.parts.settingsFile != now.settingsFile {
+		text, err := k.readSettings(ctx, &next, &now)
+		failed("reading the gate's settings; those before stay in force", text, err)
+	}
+	if next.parts.rangesFile != now.rangesFile {
+		failed("reading the proxy ranges; those before stay in force", true, k.readRanges(&next, now.rangesFile))
+	}
+	if next.lists == nil {
+		next.lists = newLists(next.listings, next.ranges)
+	}
+	next.version = min(next.parts.listings, next.parts.keys, next.parts.settings)
+	if next.parts == old.parts && next.lists == old.lists {
+		return old, troubles
+	}
+	return &next, troubles
+}
+
+func (k *Keeper) readKeys(ctx context.Context, n *knowledge, version int64) error {
 	secrets, err := k.o.Ledger.GateKeys(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	next.keys = NewKeys(secrets, DeviceLife, k.o.Now())
-	if err = k.readSettings(ctx, next); err != nil {
-		return nil, err
-	}
-	ranges, err := readRanges(k.o.RangesFile)
-	if err != nil {
-		return nil, err
-	}
-	next.lists = newLists(next.listings, ranges)
-	return next, next.compile()
+	n.keys, n.parts.keys = NewKeys(secrets, DeviceLife, k.o.Now()), version
+	return nil
 }
 
 const listingsAtOnce = 1000
 
-// readListings follows the listings from where the last look ended, and forgets
-// those that are over.
-func (k *Keeper) readListings(ctx context.Context, n *knowledge) error {
+// readListings follows the listings from where the last look ended, and forgets those
+// that are over. What was read before an error is kept, but where all are read anew.
+func (k *Keeper) readListings(ctx context.Context, n *knowledge, version int64) error {
+	all, read, anew := maps.Clone(n.listings), n.read, n.read == 0
+	if anew {
+		all = map[ledger.Subject]ledger.Listing{}
+	}
+	var failed error
 	for {
-		page, err := k.o.Ledger.Listings(ctx, n.read, listingsAtOnce)
+		page, err := k.o.Ledger.Listings(ctx, read, listingsAtOnce)
 		if err != nil {
-			return err
+			failed = err
+			break
 		}
 		for i := range page {
-			n.listings[page[i].Subject] = page[i]
-			n.read = page[i].Version
+			all[page[i].Subject] = page[i]
+			read = page[i].Version
 		}
 		if len(page) < listingsAtOnce {
 			break
 		}
 	}
+	if failed == nil {
+		n.parts.listings = version
+	}
+	if read == n.read && !anew || failed != nil && anew {
+		return failed
+	}
 	now := k.o.Now()
-	maps.DeleteFunc(n.listings, func(_ ledger.Subject, l ledger.Listing) bool { return !l.InForce(now) })
-	return nil
+	maps.DeleteFunc(all, func(_ ledger.Subject, l ledger.Listing) bool { return !l.InForce(now) })
+	n.listings, n.read, n.lists = all, read, nil
+	return failed
 }
 
-func (k *Keeper) readSettings(ctx context.Context, n *knowledge) error {
+// readSettings takes the settings over that are in force. text reports whether the
+// error is one of what they say.
+func (k *Keeper) readSettings(ctx context.Context, n *knowledge, now *parts) (text bool, err error) {
 	entered, err := k.o.Ledger.GateSettings(ctx)
+	if err != nil {
+		return false, err
+	}
+	next, from := *n, "the ledger"
+	next.parts.settings, next.parts.settingsFile = now.settings, now.settingsFile
+	next.settings, next.entered = DefaultSettings(), entered
+	said := entered.Text
+	if entered.Version == 0 && k.o.SettingsFile != "" {
+		from = k.o.SettingsFile
+		if said, err = os.ReadFile(k.o.SettingsFile); err != nil {
+			return true, fmt.Errorf("gate: settings: %w", err)
+		}
+	}
+	if len(said) > 0 {
+		if next.settings, err = ParseSettings(said); err != nil {
+			return true, fmt.Errorf("gate: settings of %s: %w", from, err)
+		}
+	}
+	if err = next.compile(); err != nil {
+		return true, fmt.Errorf("gate: settings of %s: %w", from, err)
+	}
+	*n = next
+	return false, nil
+}
+
+func (k *Keeper) readRanges(n *knowledge, changed time.Time) error {
+	ranges, err := readRanges(k.o.RangesFile)
 	if err != nil {
 		return err
 	}
-	text, from := entered.Text, "the ledger"
-	if entered.Version == 0 && k.o.SettingsFile != "" {
-		from = k.o.SettingsFile
-		if text, err = os.ReadFile(k.o.SettingsFile); err != nil {
-			return fmt.Errorf("gate: settings: %w", err)
-		}
-	}
-	if len(text) == 0 {
-		n.settings = DefaultSettings()
-		return nil
-	}
-	n.entered = entered
-	if n.settings, err = ParseSettings(text); err != nil {
-		return fmt.Errorf("gate: settings of %s: %w", from, err)
-	}
+	n.ranges, n.parts.rangesFile, n.lists = ranges, changed, nil
 	return nil
 }
 
 // compile makes the limits ready.
 func (n *knowledge) compile() error {
-	n.arrival = map[Class][]*compiled{}
+	n.arrival, n.refusing, n.proving = map[Class][]*compiled{}, nil, nil
 	for i := range n.settings.Limits {
 		l := &n.settings.Limits[i]
 		r, err := l.rate(0)
@@ -250,7 +282,7 @@ func readRanges(path string) ([]netip.Prefix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("gate: proxy ranges: line %d of %s is no address or network: %q", n, path, line)
 		}
-		out = append(out, p.Masked())
+		out = append(out, ledger.Unmapped(p).Masked())
 	}
 	return out, lines.Err()
 }

@@ -195,7 +195,7 @@ func canonicalNetwork(text string) (Subject, error) {
 		prefix = netip.PrefixFrom(addr, addr.BitLen())
 	}
 	network := NetworkOf(prefix)
-	if unmapped(prefix).Masked() != unmapped(prefix) {
+	if Unmapped(prefix).Masked() != Unmapped(prefix) {
 		bad.Message = "the address has bits beyond the network's prefix"
 		bad.Hint = "write " + network.Value + " for the network, or leave the prefix out for the address alone"
 		return Subject{}, bad
@@ -206,12 +206,12 @@ func canonicalNetwork(text string) (Subject, error) {
 // NetworkOf returns the network that a valid prefix names, in canonical form: bits
 // beyond the prefix are dropped, and a part of IPv6 that stands for IPv4 is IPv4.
 func NetworkOf(p netip.Prefix) Subject {
-	return Subject{Kind: SubjectNetwork, Value: unmapped(p).Masked().String()}
+	return Subject{Kind: SubjectNetwork, Value: Unmapped(p).Masked().String()}
 }
 
-// unmapped writes an IPv4 network as such. A prefix shorter than the one that all of
-// IPv4 shares within IPv6 names more than IPv4, and stays.
-func unmapped(p netip.Prefix) netip.Prefix {
+// Unmapped writes an IPv4 network as such. A prefix shorter than the one that all of
+// IPv4 shares within IPv6 names more than IPv4, and stays, as what is no prefix does.
+func Unmapped(p netip.Prefix) netip.Prefix {
 	const shared = 96
 	if !p.Addr().Is4In6() || p.Bits() < shared {
 		return p
