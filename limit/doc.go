@@ -41,8 +41,14 @@
 //     one atomic step.
 //  3. At RetryAfter, the same call is admitted, if nobody has spent anything else.
 //  4. Changing a rate neither resets what was spent nor breaks anything: counts are
-//     kept, cut to the new capacity. A SlidingWindow whose Window changes counts what
-//     was spent as of the last call.
+//     kept, cut to the new capacity. What was spent is over when it is by either of
+//     the rates, and does not come back under a third. So a FixedWindow that becomes
+//     shorter ends that much after it has begun, which may be at once, and a longer
+//     one may still end with the old one; a SlidingWindow counts what is still in the
+//     old window as of the last call; a bucket fills at the new pace, from the
+//     last call that was admitted or a later one on; a Concurrency whose Window
+//     becomes shorter may cut the leases that are held. Who keeps in mind with a rate that something has happened once, as that a
+//     token was used, gives it the same Window in every call.
 //  5. Time is the store's. The caller's clock is never asked about shared state.
 //  6. A store that does not answer costs a call a short time, then nothing, and is
 //     found again by itself. Meanwhile the Policy of each rate decides, and the

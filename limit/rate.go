@@ -93,7 +93,8 @@ type Rate struct {
 	// to MaxQuota.
 	Quota int64
 	// Window is the time that Quota is for, or the lease of a slot; whole
-	// microseconds from MinWindow to MaxWindow.
+	// microseconds from MinWindow to MaxWindow. A shorter one ends what an earlier
+	// call has begun sooner; see promise 4 of the package.
 	Window time.Duration
 	// Burst is how much a TokenBucket admits at once, or how many turns of a
 	// LeakyBucket may be queued. Zero is Quota. Other algorithms have none.

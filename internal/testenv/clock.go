@@ -11,8 +11,9 @@ import (
 
 const installFaketime = "sudo apt-get install -y libfaketime"
 
-// Clock is the wall clock of one server, which a test may set like an operator
-// or a time service that jumps. Its monotonic clock goes on as before.
+// Clock is the wall clock of one server, or of all nodes of a cluster, which a test
+// may set like an operator or a time service that jumps. Their monotonic clocks go on
+// as before.
 type Clock struct {
 	tb   testing.TB
 	file string
@@ -22,12 +23,24 @@ type Clock struct {
 // set (libfaketime).
 func RedisWithClock(tb testing.TB, settings ...string) (*RedisServer, *Clock) {
 	tb.Helper()
-	clock := &Clock{tb: tb, file: filepath.Join(tb.TempDir(), "offset")}
-	clock.Set(0)
-	return startRedis(tb, newRedis(tb, settings), []string{
-		"LD_PRELOAD=" + faketime(tb),
-		"FAKETIME_TIMESTAMP_FILE=" + clock.file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1",
-	}), clock
+	clock := newClock(tb)
+	return startRedis(tb, newRedis(tb, settings), clock.env()), clock
+}
+
+func newClock(tb testing.TB) *Clock {
+	tb.Helper()
+	c := &Clock{tb: tb, file: filepath.Join(tb.TempDir(), "offset")}
+	c.Set(0)
+	return c
+}
+
+// env is what makes a program ask this clock.
+func (c *Clock) env() []string {
+	c.tb.Helper()
+	return []string{
+		"LD_PRELOAD=" + faketime(c.tb),
+		"FAKETIME_TIMESTAMP_FILE=" + c.file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1",
+	}
 }
 
 // Set puts the clock ahead of the machine's, or behind it, from now on.

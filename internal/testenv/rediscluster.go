@@ -14,6 +14,7 @@ type RedisNodes struct {
 
 	tb       testing.TB
 	settings []string
+	env      []string // of every node
 }
 
 const slots = 16_384
@@ -22,11 +23,25 @@ const slots = 16_384
 // the slots, and waits until all of them call the cluster complete.
 func RedisCluster(tb testing.TB, settings ...string) *RedisNodes {
 	tb.Helper()
-	c := &RedisNodes{tb: tb, settings: append([]string{
-		"cluster-enabled yes", "cluster-node-timeout 1000", "cluster-replica-validity-factor 0",
-	}, settings...)}
+	return (&RedisNodes{tb: tb, settings: settings}).start()
+}
+
+// RedisClusterWithClock does the same for nodes that have one wall clock, which the
+// test can set (libfaketime). Nodes measure each other's silence with it: they bear
+// steps of days, and no node ever calls another one failed.
+func RedisClusterWithClock(tb testing.TB, settings ...string) (*RedisNodes, *Clock) {
+	tb.Helper()
+	clock := newClock(tb)
+	return (&RedisNodes{
+		tb: tb, settings: append([]string{"cluster-node-timeout 2000000000"}, settings...), env: clock.env(),
+	}).start(), clock
+}
+
+func (c *RedisNodes) start() *RedisNodes {
+	c.tb.Helper()
+	c.settings = append([]string{"cluster-enabled yes", "cluster-node-timeout 1000", "cluster-replica-validity-factor 0"}, c.settings...)
 	for i := range c.Nodes {
-		c.Nodes[i] = Redis(tb, c.settings...)
+		c.Nodes[i] = c.node()
 		c.Nodes[i].Must("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		c.Nodes[i].Must("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(c.firstSlot(i)), strconv.Itoa(c.firstSlot(i+1)-1))
 	}
@@ -35,6 +50,11 @@ func RedisCluster(tb testing.TB, settings ...string) *RedisNodes {
 	}
 	c.await(c.Nodes[:]...)
 	return c
+}
+
+func (c *RedisNodes) node() *RedisServer {
+	c.tb.Helper()
+	return startRedis(c.tb, newRedis(c.tb, c.settings), c.env)
 }
 
 // firstSlot returns the first slot of the i-th node.
@@ -68,7 +88,7 @@ func (c *RedisNodes) await(nodes ...*RedisServer) {
 func (c *RedisNodes) AddReplicas() {
 	c.tb.Helper()
 	for range c.Nodes {
-		c.Replicas = append(c.Replicas, Redis(c.tb, c.settings...))
+		c.Replicas = append(c.Replicas, c.node())
 	}
 	for _, r := range c.Replicas {
 		c.Nodes[0].meet(r)

@@ -12,8 +12,8 @@ import (
 )
 
 // callCases are about what may be asked.
-func callCases() map[string]func(*testing.T, *World) {
-	return map[string]func(*testing.T, *World){
+func callCases() group {
+	return group{
 		"L3_InvalidCalls":      invalidCalls,
 		"L6_TooLarge":          tooLarge,
 		"SubjectsDoNotMeet":    subjectsDoNotMeet,

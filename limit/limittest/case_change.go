@@ -10,8 +10,8 @@ import (
 )
 
 // changeCases change rates while they are used.
-func changeCases() map[string]func(*testing.T, *World) {
-	return map[string]func(*testing.T, *World){
+func changeCases() group {
+	return group{
 		"L16_QuotaChanges":  quotaChanges,
 		"L16_WindowChanges": windowChanges,
 		"L16_PaceChanges":   paceChanges,

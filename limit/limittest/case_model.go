@@ -1,6 +1,7 @@
 package limittest
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -12,8 +13,8 @@ import (
 )
 
 // modelCases lead random lives, and recount every admission.
-func modelCases() map[string]func(*testing.T, *World) {
-	out := map[string]func(*testing.T, *World){}
+func modelCases() group {
+	out := group{}
 	for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.TokenBucket, limit.LeakyBucket} {
 		out["NeverAboveTheBound/"+a.String()] = func(t *testing.T, w *World) { neverAbove(t, w, a) }
 	}
@@ -21,11 +22,8 @@ func modelCases() map[string]func(*testing.T, *World) {
 }
 
 func neverAbove(t *testing.T, w *World, a limit.Algorithm) {
-	if !w.Still {
-		return
-	}
 	steps := 24
-	if w.Shared { // each of them is a journey
+	if w.is.Shared { // each of them is a journey
 		steps = 10
 	}
 	rapid.Check(timeless{t}, func(r *rapid.T) {
@@ -36,7 +34,8 @@ func neverAbove(t *testing.T, w *World, a limit.Algorithm) {
 		if a == limit.TokenBucket || a == limit.LeakyBucket {
 			rate.Burst = rapid.Int64Range(1, 12).Draw(r, "burst")
 		}
-		life := &history{rate: rate, subject: w.subject()}
+		life := &history{rate: rate, subject: w.subject(), full: w.subject()}
+		w.admitted(r, life.full, 1, fullRate())
 		for range rapid.IntRange(1, steps).Draw(r, "steps") {
 			life.step(r, w)
 		}
@@ -51,8 +50,13 @@ type timeless struct{ testing.TB }
 type history struct {
 	rate    limit.Rate
 	subject string
-	now     int64 // µs
+	full    string // a subject that has used up its fullRate
+	now     int64  // µs
 	calls   []spent
+}
+
+func fullRate() limit.Rate {
+	return limit.Rate{Name: "full", Algorithm: limit.FixedWindow, Quota: 1, Window: long}
 }
 
 type spent struct{ at, cost int64 }
@@ -64,6 +68,12 @@ func (h *history) step(t *rapid.T, w *World) {
 	h.pass(w, wait)
 	cost := rapid.Int64Range(1, h.rate.Capacity()).Draw(t, "cost")
 	look := w.peek(t, h.subject, h.rate)
+	if h.rate.Algorithm != limit.LeakyBucket && rapid.IntRange(0, 3).Draw(t, "beside one that is full") == 0 {
+		out, err := w.limiter.AllowAll(context.Background(), []limit.Check{check(h.subject, cost, h.rate), check(h.full, 1, fullRate())})
+		require.NoError(t, err)
+		require.False(t, out[1].Allowed)
+		require.Equal(t, look.Binding.Remaining, w.peek(t, h.subject, h.rate).Binding.Remaining, "the other's refusal costs nothing")
+	}
 	d := w.allow(t, h.subject, cost, h.rate)
 	if h.rate.Algorithm != limit.LeakyBucket {
 		require.Equal(t, look.Binding.Remaining >= cost, d.Allowed, "Remaining tells")

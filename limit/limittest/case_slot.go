@@ -12,8 +12,8 @@ import (
 )
 
 // slotCases are about how much happens at the same time.
-func slotCases() map[string]func(*testing.T, *World) {
-	return map[string]func(*testing.T, *World){
+func slotCases() group {
+	return group{
 		"SlotsAreBounded":    slotsAreBounded,
 		"CrashedHolders":     crashedHolders,
 		"SlotIsExtended":     slotIsExtended,
@@ -68,7 +68,7 @@ func crashedHolders(t *testing.T, w *World) {
 	r := slots(2, brief)
 	lost := w.acquire(t, "s", r)
 	w.acquire(t, "s", r)
-	if w.Still {
+	if w.is.Still {
 		w.Advance(w.full(t, r).Binding.RetryAfter - time.Microsecond)
 		w.full(t, r)
 		w.Advance(time.Microsecond)

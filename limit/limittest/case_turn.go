@@ -13,8 +13,8 @@ import (
 )
 
 // turnCases are about leaky buckets.
-func turnCases() map[string]func(*testing.T, *World) {
-	return map[string]func(*testing.T, *World){
+func turnCases() group {
+	return group{
 		"L17_Paced":          paced,
 		"L17_QueueIsBounded": queueIsBounded,
 		"TurnIsGivenBack":    turnIsGivenBack,
@@ -49,7 +49,7 @@ func paced(t *testing.T, w *World) {
 	require.Len(t, turns, 10)
 	for i := range turns {
 		require.GreaterOrEqual(t, ends[i], time.Duration(i)*gap, "turn %d comes too soon", i)
-		if w.Still {
+		if w.is.Still {
 			require.Equal(t, time.Duration(i)*gap, turns[i])
 		}
 	}
@@ -123,13 +123,13 @@ func allowTakesNoQueue(t *testing.T, w *World) {
 	r := limit.Rate{Name: "r", Algorithm: limit.LeakyBucket, Quota: 4, Window: brief, Burst: 4}
 	w.admitted(t, "s", 1, r)
 	d := w.allow(t, "s", 1, r)
-	if w.Still {
+	if w.is.Still {
 		require.False(t, d.Allowed)
 		require.Equal(t, brief/4, d.Binding.RetryAfter)
 	}
 	w.Advance(d.Binding.RetryAfter)
 	w.admitted(t, "s", 3, r)
-	if w.Still {
+	if w.is.Still {
 		require.Equal(t, 3*brief/4, w.refused(t, "s", 1, r).Binding.RetryAfter, "three turns are taken")
 	}
 }

@@ -2,6 +2,7 @@ package limittest
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"testing"
 	"time"
@@ -11,42 +12,63 @@ import (
 	"github.com/doorbuster/doorbuster/limit"
 )
 
+// Kind says what an implementation's worlds are like. A case that needs what they
+// are not is not run.
+type Kind struct {
+	// Shared says that limiters of World.Open count together.
+	Shared bool
+	// Still says that time stands still but for World.Advance. Only then bounds and
+	// times are examined to the microsecond.
+	Still bool
+}
+
 // World is what a case has for itself.
 type World struct {
 	// Open returns another limiter over the same store, as another process or one
 	// that was started again would have it.
 	Open func(testing.TB) limit.Limiter
-	// Shared says that limiters of Open count together.
-	Shared bool
 	// Advance lets time pass for the store. Where it stands still otherwise, that
 	// costs nothing.
 	Advance func(time.Duration)
-	// Still says that time stands still but for Advance.
-	Still bool
 
+	is       Kind
 	limiter  limit.Limiter
 	subjects int
 }
 
+// group is some cases, by name.
+type group map[string]func(*testing.T, *World)
+
 // Run examines an implementation. In runs a case in an empty world, perhaps in a
 // bubble of fake time.
-func Run(t *testing.T, in func(*testing.T, func(*testing.T, *World))) {
+func Run(t *testing.T, is Kind, in func(*testing.T, func(*testing.T, *World))) {
 	t.Helper()
-	groups := []map[string]func(*testing.T, *World){
-		callCases(), countCases(), edgeCases(), changeCases(), turnCases(), slotCases(), modelCases(),
-	}
-	for _, cases := range groups {
-		for name, run := range cases {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				in(t, func(t *testing.T, w *World) {
-					t.Helper()
-					w.limiter = w.Open(t)
-					run(t, w)
-				})
+	for name, run := range cases(is) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in(t, func(t *testing.T, w *World) {
+				t.Helper()
+				w.is, w.limiter = is, w.Open(t)
+				run(t, w)
 			})
-		}
+		})
 	}
+}
+
+// cases are those that worlds of a kind can examine.
+func cases(is Kind) group {
+	out := group{}
+	for _, g := range []group{callCases(), countCases(), changeCases(), turnCases(), slotCases()} {
+		maps.Copy(out, g)
+	}
+	if is.Shared {
+		maps.Copy(out, sharedCases())
+	}
+	if is.Still {
+		maps.Copy(out, exactCases())
+		maps.Copy(out, modelCases())
+	}
+	return out
 }
 
 // subject returns one that nobody has used.
@@ -57,7 +79,7 @@ func (w *World) subject() string {
 
 // rounds is how often a case repeats what takes time where it is real.
 func (w *World) rounds() int {
-	if w.Still {
+	if w.is.Still {
 		return 3
 	}
 	return 1

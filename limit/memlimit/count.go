@@ -39,11 +39,11 @@ func newCount(p *plan.Plan, now int64) count {
 }
 
 // as returns what the count is under another rate of the same name and algorithm.
-// What was spent stays spent, cut to the new capacity. The count itself does not
-// change: only a call that spends decides which rate it follows.
-func (c *count) as(p *plan.Plan) *count {
+// What was spent stays spent, cut to the new capacity; what is over by the old rate
+// does not come back. The count itself does not change: only a call that spends
+// decides which rate it follows.
+func (c *count) as(p *plan.Plan, now int64) *count {
 	old, out := c.plan, *c
-	out.plan = p
 	if c.more != nil {
 		more := *c.more
 		more.slots = slices.Clone(more.slots)
@@ -51,17 +51,23 @@ func (c *count) as(p *plan.Plan) *count {
 	}
 	switch p.Rate.Algorithm {
 	case limit.TokenBucket, limit.LeakyBucket:
-		debt := math.Ceil(float64(c.used) / float64(old.Unit) * float64(p.Unit))
+		if now-c.at >= ceil(c.used, old.Gain) {
+			out.used = 0
+		}
+		debt := math.Ceil(float64(out.used) / float64(old.Unit) * float64(p.Unit))
 		out.used = int64(min(debt, float64(p.Top())))
 	case limit.FixedWindow:
-		out.used = min(c.used, p.Limit)
+		out.pass(now)
+		out.used = min(out.used, p.Limit)
 	case limit.SlidingWindow:
+		out.pass(now)
 		if old.Cell != p.Cell {
-			out.used, out.at = min(c.used, p.Limit), out.more.last
+			out.used, out.at = min(out.used, p.Limit), out.more.last
 			out.more.cells = [plan.Cells + 1]int64{out.used}
 		}
 	case limit.Concurrency:
 	}
+	out.plan = p
 	return &out
 }
 

@@ -24,13 +24,12 @@ func open(tb testing.TB, o memlimit.Options) *memlimit.Limiter {
 
 func TestLimiter(t *testing.T) {
 	t.Parallel()
-	limittest.Run(t, func(t *testing.T, run func(*testing.T, *limittest.World)) {
+	limittest.Run(t, limittest.Kind{Still: true}, func(t *testing.T, run func(*testing.T, *limittest.World)) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			run(t, &limittest.World{
 				Open:    func(tb testing.TB) limit.Limiter { tb.Helper(); return open(tb, memlimit.Options{}) },
 				Advance: time.Sleep, //nolint:forbidigo // fake time
-				Still:   true,
 			})
 		})
 	})

@@ -44,7 +44,7 @@ func (e *entry) of(p *plan.Plan, now int64) *count {
 			return c
 		}
 		if c.plan.Rate.Name == p.Rate.Name && c.plan.Rate.Algorithm == p.Rate.Algorithm {
-			c = c.as(p)
+			c = c.as(p, now)
 			c.pass(now)
 			return c
 		}

@@ -122,8 +122,8 @@ func TestC45_L9_DamagedKeysAreReplaced(t *testing.T) {
 // longer than ever.
 func TestClockIsSetBack(t *testing.T) {
 	t.Parallel()
-	s := newStill(t)
-	l := open(t, single(t, s.Addr), redislimit.Options{MaxDeny: -1})
+	s := stillSingle(t)
+	l := open(t, s.client, redislimit.Options{MaxDeny: -1})
 	const window = 100 * time.Second
 	slots := rate(limit.Concurrency, 2, window)
 	rates := append(counting(2, window), rate(limit.LeakyBucket, 2, window))
@@ -152,8 +152,8 @@ func TestClockIsSetBack(t *testing.T) {
 // A clock that is set forward counts as waiting, and nothing more.
 func TestClockIsSetForward(t *testing.T) {
 	t.Parallel()
-	s := newStill(t)
-	l := open(t, single(t, s.Addr), redislimit.Options{MaxDeny: -1})
+	s := stillSingle(t)
+	l := open(t, s.client, redislimit.Options{MaxDeny: -1})
 	for _, r := range counting(2, 100*time.Second) {
 		for range 3 {
 			allow(t, l, r)
@@ -195,9 +195,9 @@ func TestSubjectsAreNotInRedis(t *testing.T) {
 // differ count alike. See also TestStill, where the server's clock is another one.
 func TestL15_OnlyTheServersClock(t *testing.T) {
 	t.Parallel()
-	s := newStill(t)
+	s := stillSingle(t)
 	s.advance(-1000 * time.Hour) // all processes are far ahead of it
-	a, b := open(t, single(t, s.Addr), redislimit.Options{}), open(t, single(t, s.Addr), redislimit.Options{})
+	a, b := open(t, s.client, redislimit.Options{}), open(t, s.client, redislimit.Options{})
 	for _, r := range counting(2, time.Hour) {
 		require.True(t, allow(t, a, r).Allowed)
 		require.True(t, allow(t, b, r).Allowed)

@@ -59,10 +59,12 @@ func prefixes() func() string {
 // wait lets real time pass.
 func wait(d time.Duration) { <-time.NewTimer(d).C }
 
-// real is a world in which time passes.
-func real(c rueidis.Client) func(*testing.T, func(*testing.T, *limittest.World)) {
+// TestSingle examines with a clock that goes on, and with refusals remembered.
+func TestSingle(t *testing.T) {
+	t.Parallel()
+	c := single(t, testenv.Redis(t, "appendonly no").Addr)
 	next := prefixes()
-	return func(t *testing.T, run func(*testing.T, *limittest.World)) {
+	limittest.Run(t, limittest.Kind{Shared: true}, func(t *testing.T, run func(*testing.T, *limittest.World)) {
 		t.Helper()
 		prefix := next()
 		run(t, &limittest.World{
@@ -70,36 +72,28 @@ func real(c rueidis.Client) func(*testing.T, func(*testing.T, *limittest.World))
 				tb.Helper()
 				return open(tb, c, redislimit.Options{Prefix: prefix})
 			},
-			Shared: true, Advance: wait,
+			Advance: wait,
 		})
-	}
+	})
 }
 
-func TestSingle(t *testing.T) {
-	t.Parallel()
-	s := testenv.Redis(t, "appendonly no")
-	limittest.Run(t, real(single(t, s.Addr)))
-}
-
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	c := testenv.RedisCluster(t, "appendonly no")
-	limittest.Run(t, real(cluster(t, c)))
-}
-
-// still is a server whose clock stands still.
+// still is a clock of servers that stands still, and a client of them.
 type still struct {
-	*testenv.RedisServer
-	clock *testenv.Clock
-	now   time.Time
+	clock  *testenv.Clock
+	now    time.Time
+	client rueidis.Client
 }
 
-func newStill(t *testing.T) *still {
-	t.Helper()
-	s, clock := testenv.RedisWithClock(t, "appendonly no")
-	out := &still{RedisServer: s, clock: clock, now: time.Now().Truncate(time.Microsecond)}
+func newStill(c rueidis.Client, clock *testenv.Clock) *still {
+	out := &still{clock: clock, now: time.Now().Truncate(time.Microsecond), client: c}
 	clock.Freeze(out.now)
 	return out
+}
+
+func stillSingle(t *testing.T) *still {
+	t.Helper()
+	s, clock := testenv.RedisWithClock(t, "appendonly no")
+	return newStill(single(t, s.Addr), clock)
 }
 
 func (s *still) advance(d time.Duration) {
@@ -109,29 +103,41 @@ func (s *still) advance(d time.Duration) {
 	}
 }
 
-// TestStill examines with clocks that only the test moves. Refusals are not
+// examine runs the cases, each of them alone with one of the stores. Refusals are not
 // remembered: that is the business of the clock that goes on.
-func TestStill(t *testing.T) {
-	t.Parallel()
-	servers := make(chan *still, 2)
-	for range cap(servers) {
-		servers <- newStill(t)
+func examine(t *testing.T, stores ...*still) {
+	t.Helper()
+	free := make(chan *still, len(stores))
+	for _, s := range stores {
+		free <- s
 	}
 	next := prefixes()
-	limittest.Run(t, func(t *testing.T, run func(*testing.T, *limittest.World)) {
+	limittest.Run(t, limittest.Kind{Shared: true, Still: true}, func(t *testing.T, run func(*testing.T, *limittest.World)) {
 		t.Helper()
-		s := <-servers
-		defer func() { servers <- s }()
+		s := <-free
+		defer func() { free <- s }()
 		prefix := next()
-		c := single(t, s.Addr)
 		run(t, &limittest.World{
 			Open: func(tb testing.TB) limit.Limiter {
 				tb.Helper()
-				return open(tb, c, redislimit.Options{Prefix: prefix, MaxDeny: -1})
+				return open(tb, s.client, redislimit.Options{Prefix: prefix, MaxDeny: -1})
 			},
-			Shared: true, Advance: s.advance, Still: true,
+			Advance: s.advance,
 		})
 	})
+}
+
+// TestStill examines with clocks that only the test moves.
+func TestStill(t *testing.T) {
+	t.Parallel()
+	examine(t, stillSingle(t), stillSingle(t))
+}
+
+// TestCluster does the same in a Cluster, whose nodes have one such clock.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c, clock := testenv.RedisClusterWithClock(t, "appendonly no")
+	examine(t, newStill(cluster(t, c), clock))
 }
 
 func cluster(tb testing.TB, c *testenv.RedisNodes) rueidis.Client {

@@ -85,9 +85,12 @@ load[2] = function(c)
 		elseif at > now or last > now then
 			at, last, c.heal = min(at, now), min(last, now), true -- the clock was set back
 		end
-		if at and len ~= c.span then -- the window has changed
-			local sum = 0
-			for i = 4, 20 do sum, v[i] = sum + v[i], 0 end
+		if at and len ~= c.span then -- the window has changed: what still is in the old one counts
+			local sum, gone = 0, floor((now - at) / len)
+			for i = 4, 20 do
+				if i <= 20 - gone then sum = sum + v[i] end
+				v[i] = 0
+			end
 			v[4], at = min(sum, c.cap), last
 		end
 		if at then
