@@ -44,7 +44,8 @@ func (h *house) buildGate(ctx context.Context) error {
 	if h.limits != nil {
 		shared = h.limits
 	}
-	verifier, err := h.captcha()
+	watch := &gateWatch{Gate: &h.metrics.Gate, log: h.log}
+	verifier, err := h.captcha(func(err error) { watch.Failed("asking the captcha service", err) })
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (h *house) buildGate(ctx context.Context) error {
 	h.gate, err = gate.New(ctx, gate.Options{
 		Ledger: h.book, Local: local, Shared: shared, Now: h.engine.Now, Exempt: networks(cfg.Exempt),
 		SettingsFile: cfg.SettingsFile, RangesFile: cfg.ProxyRangesFile, Captcha: verifier, CallTimeout: h.cfg.Engine.CallTimeout,
-		Observer: &gateWatch{Gate: &h.metrics.Gate, log: h.log},
+		Observer: watch,
 	})
 	return err
 }
@@ -94,8 +95,8 @@ func subjectKey(secret ledger.GateSecret) []byte {
 	return mac.Sum(nil)
 }
 
-// captcha returns the verifier that is configured, or nil.
-func (h *house) captcha() (gate.Verifier, error) {
+// captcha returns the verifier that is configured, or nil. Trouble with it is told.
+func (h *house) captcha(trouble func(error)) (gate.Verifier, error) {
 	cfg := &h.cfg.Gate.Captcha
 	if cfg.Provider == "" {
 		return nil, nil //nolint:nilnil // no captcha is a configuration
@@ -104,7 +105,7 @@ func (h *house) captcha() (gate.Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	site := captcha.Site{Secret: secret, SiteKey: cfg.SiteKey, Hostnames: cfg.Hostnames}
+	site := captcha.Site{Secret: secret, SiteKey: cfg.SiteKey, Hostnames: cfg.Hostnames, Trouble: trouble}
 	var v closer
 	switch cfg.Provider {
 	case config.Turnstile:
@@ -113,7 +114,7 @@ func (h *house) captcha() (gate.Verifier, error) {
 	case config.HCaptcha:
 		v, err = captcha.NewHCaptcha(site)
 	default:
-		v, err = captcha.NewGeeTest(captcha.GeeTestAccount{CaptchaID: cfg.SiteKey, Key: secret})
+		v, err = captcha.NewGeeTest(captcha.GeeTestAccount{CaptchaID: cfg.SiteKey, Key: secret, Trouble: trouble})
 	}
 	if err != nil {
 		return nil, err

@@ -15,8 +15,9 @@ import (
 // second use.
 type Verifier interface {
 	// Verify returns nil if the service accepts the solution and everything that it
-	// says of it is as configured. ErrCaptchaUsed, ErrCaptchaRefused; ErrCaptchaDown and
-	// ErrCaptchaSetup, which say nothing about the buyer.
+	// says of it is as configured. ErrCaptchaUsed, ErrCaptchaRefused; sale.CodeBusy where
+	// nothing was decided and the buyer can come again; ErrCaptchaDown where the service
+	// has answered nobody for some time.
 	Verify(ctx context.Context, s Solution, now time.Time) error
 }
 
@@ -55,8 +56,11 @@ var (
 	ErrCaptchaRefused = errors.New("gate: the captcha was not solved")
 	// ErrCaptchaUsed says that the solution was accepted before, or is too old.
 	ErrCaptchaUsed = errors.New("gate: the captcha's solution was used before or is too old")
-	// ErrCaptchaDown says that the service gave no answer. What then is policy.
+	// ErrCaptchaDown says that the service answers nobody. One question never says so,
+	// else whoever makes his own fail would choose what he has to prove. What then is
+	// policy.
 	ErrCaptchaDown = errors.New("gate: the captcha service gives no answer")
-	// ErrCaptchaSetup says that the service does not accept the configured secret.
+	// ErrCaptchaSetup is the cause of an ErrCaptchaDown: the service does not accept the
+	// configured secret.
 	ErrCaptchaSetup = errors.New("gate: the captcha service refuses the configuration")
 )

@@ -76,7 +76,7 @@ func TestWrongSecret(t *testing.T) {
 	v, err := captcha.NewTurnstile(captcha.Site{Endpoint: s.URL, Secret: "old", Hostnames: []string{host}})
 	require.NoError(t, err)
 	t.Cleanup(v.Close)
-	err = verify(t, v, gate.Solution{Response: s.solve(shown{at: noon, hostname: host})})
+	err = outlast(t, v, gate.Solution{Response: s.solve(shown{at: noon, hostname: host})})
 	require.ErrorIs(t, err, gate.ErrCaptchaSetup)
 	require.NotErrorIs(t, err, gate.ErrCaptchaRefused)
 
@@ -84,7 +84,7 @@ func TestWrongSecret(t *testing.T) {
 	w, err := captcha.NewGeeTest(captcha.GeeTestAccount{Endpoint: g.URL, CaptchaID: "another", Key: captchaKey})
 	require.NoError(t, err)
 	t.Cleanup(w.Close)
-	require.ErrorIs(t, verify(t, w, widget(t, g, noon)), gate.ErrCaptchaSetup)
+	require.ErrorIs(t, outlast(t, w, widget(t, g, noon)), gate.ErrCaptchaSetup)
 }
 
 // widget lets somebody solve a captcha of GeeTest.

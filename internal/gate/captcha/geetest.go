@@ -28,6 +28,8 @@ type GeeTestAccount struct {
 	MaxAge time.Duration
 	// Timeout bounds each question; 0 takes DefaultTimeout.
 	Timeout time.Duration
+	// Trouble is told of questions without an answer; nil is nobody. It must not block.
+	Trouble func(error)
 }
 
 // GeeTest asks GeeTest, version 4. It returns neither host nor custom data, so
@@ -47,7 +49,7 @@ func NewGeeTest(account GeeTestAccount) (*GeeTest, error) {
 	if account.MaxAge <= 0 {
 		account.MaxAge = DefaultMaxAge
 	}
-	s, err := newService(account.Endpoint, GeeTestEndpoint, account.Timeout)
+	s, err := newService(account.Endpoint, GeeTestEndpoint, account.Timeout, account.Trouble)
 	if err != nil {
 		return nil, err
 	}
@@ -90,15 +92,17 @@ func (g *GeeTest) Verify(ctx context.Context, s gate.Solution, now time.Time) er
 	}
 	mac := hmac.New(sha256.New, []byte(g.account.Key))
 	_, _ = mac.Write([]byte(w.LotNumber))
-	var answer validation
-	err = g.ask(ctx, "?captcha_id="+url.QueryEscape(g.account.CaptchaID), url.Values{
+	form := url.Values{
 		"lot_number": {w.LotNumber}, "captcha_output": {w.CaptchaOutput}, "pass_token": {w.PassToken}, "gen_time": {w.GenTime},
 		"sign_token": {hex.EncodeToString(mac.Sum(nil))},
-	}, &answer)
-	if err != nil {
-		return err
 	}
-	return answer.judge()
+	return g.put(ctx, now, func(ctx context.Context) error {
+		var answer validation
+		if err := g.ask(ctx, "?captcha_id="+url.QueryEscape(g.account.CaptchaID), form, &answer); err != nil {
+			return err
+		}
+		return answer.judge()
+	})
 }
 
 // judge says what an answer means for us.
@@ -111,23 +115,23 @@ func (v *validation) judge() error {
 	case v.Status == "success" && v.Result == "fail":
 		return fmt.Errorf("%w: %s", gate.ErrCaptchaRefused, v.Reason)
 	case v.Status == "error":
-		return fmt.Errorf("%w: %s %s", v.kind(), v.Code, v.Msg)
+		return v.kind(v.Code + " " + v.Msg)
 	default:
-		return fmt.Errorf("%w: the answer says neither yes nor no", gate.ErrCaptchaDown)
+		return noAnswer(errNoVerdict)
 	}
 }
 
 // kind says whose trouble the code of an error is. A wrong key shows as a lot number
 // that does not match, as a made-up lot number does, so it cannot be told from one.
-func (v *validation) kind() error {
+func (v *validation) kind(said string) error {
 	switch v.Code {
 	case "-50003", "-50301", "-50305", "-50308": // verified again; the proof or its number is gone
-		return gate.ErrCaptchaUsed
-	case "-50101", "-50102", "-50103", "-50104", "-50105": // the captcha's id
-		return gate.ErrCaptchaSetup
+		return fmt.Errorf("%w: %s", gate.ErrCaptchaUsed, said)
+	case "-50101", "-50102", "-50103", "-50104", "-50105": // the captcha's id, which is ours
+		return noAnswer(fmt.Errorf("%w: %s", gate.ErrCaptchaSetup, said))
 	case "-50000", "": // an error that is not defined
-		return gate.ErrCaptchaDown
+		return noAnswer(errors.New(said))
 	default:
-		return gate.ErrCaptchaRefused
+		return fmt.Errorf("%w: %s", gate.ErrCaptchaRefused, said)
 	}
 }

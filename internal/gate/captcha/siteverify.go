@@ -43,6 +43,9 @@ type Site struct {
 	MaxAge time.Duration
 	// Timeout bounds each question; 0 takes DefaultTimeout.
 	Timeout time.Duration
+	// Trouble is told of questions without an answer, and of refusals that may come of
+	// a wrong setup; nil is nobody. It must not block.
+	Trouble func(error)
 }
 
 // SiteVerify asks a service that speaks the siteverify protocol. Safe for concurrent
@@ -81,7 +84,7 @@ func newSiteVerify(site Site, endpoint string) (*SiteVerify, error) {
 	if site.MaxAge <= 0 {
 		site.MaxAge = DefaultMaxAge
 	}
-	s, err := newService(site.Endpoint, endpoint, site.Timeout)
+	s, err := newService(site.Endpoint, endpoint, site.Timeout, site.Trouble)
 	if err != nil {
 		return nil, err
 	}
@@ -110,17 +113,19 @@ func (v *SiteVerify) Verify(ctx context.Context, s gate.Solution, now time.Time)
 	if v.site.SiteKey != "" {
 		form.Set("sitekey", v.site.SiteKey)
 	}
-	var answer verdict
-	if err := v.ask(ctx, "", form, &answer); err != nil {
-		return err
-	}
-	switch {
-	case answer.Success == nil:
-		return fmt.Errorf("%w: the answer says neither yes nor no", gate.ErrCaptchaDown)
-	case !*answer.Success:
-		return refusal(answer.ErrorCodes)
-	}
-	return v.compare(&answer, s, now)
+	return v.put(ctx, now, func(ctx context.Context) error {
+		var answer verdict
+		if err := v.ask(ctx, "", form, &answer); err != nil {
+			return err
+		}
+		switch {
+		case answer.Success == nil:
+			return noAnswer(errNoVerdict)
+		case !*answer.Success:
+			return v.refusal(answer.ErrorCodes)
+		}
+		return v.compare(&answer, s, now)
+	})
 }
 
 // compare checks what the service says of a solution that it accepts.
@@ -141,15 +146,19 @@ func (v *SiteVerify) compare(answer *verdict, s gate.Solution, now time.Time) er
 	return nil
 }
 
-// refusal says what the codes of a service mean for us.
-func refusal(codes []string) error {
+// refusal says what the codes of a service mean for us. A response of the services'
+// public test keys is refused by words that sound like a wrong setup, but comes from
+// whoever likes to send one.
+func (v *SiteVerify) refusal(codes []string) error {
 	kind := gate.ErrCaptchaRefused
 	for _, code := range codes {
 		switch code {
-		case "missing-input-secret", "invalid-input-secret", "sitekey-secret-mismatch", "invalid-sitekey", "not-using-dummy-secret", "not-using-dummy-passcode":
-			return fmt.Errorf("%w: %s", gate.ErrCaptchaSetup, code)
+		case "missing-input-secret", "invalid-input-secret":
+			return noAnswer(fmt.Errorf("%w: %s", gate.ErrCaptchaSetup, code))
 		case "internal-error":
-			return fmt.Errorf("%w: %s", gate.ErrCaptchaDown, code)
+			return noAnswer(errors.New(code))
+		case "sitekey-secret-mismatch", "invalid-sitekey", "not-using-dummy-secret", "not-using-dummy-passcode":
+			v.tell(fmt.Errorf("%w: %s", gate.ErrCaptchaRefused, code))
 		case "timeout-or-duplicate", "already-seen-response", "invalid-or-already-seen-response", "expired-input-response":
 			kind = gate.ErrCaptchaUsed
 		}

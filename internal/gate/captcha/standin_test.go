@@ -188,8 +188,7 @@ func TestOutage(t *testing.T) {
 			}
 			turnstile, geetest := verifiers(t, server.URL, timeout)
 			for _, v := range []gate.Verifier{turnstile, geetest} {
-				err := verify(t, v, gate.Solution{Response: `{"lot_number":"1","captcha_output":"o","pass_token":"p","gen_time":"` + strconv.FormatInt(noon.Unix(), 10) + `"}`})
-				require.ErrorIs(t, err, gate.ErrCaptchaDown)
+				err := outlast(t, v, gate.Solution{Response: `{"lot_number":"1","captcha_output":"o","pass_token":"p","gen_time":"` + strconv.FormatInt(noon.Unix(), 10) + `"}`})
 				require.NotErrorIs(t, err, gate.ErrCaptchaRefused)
 				require.NotContains(t, err.Error(), secret)
 				require.NotContains(t, err.Error(), captchaKey)
@@ -223,9 +222,12 @@ func TestCallerGoes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-came; cancel() }()
 	err := turnstile.Verify(ctx, gate.Solution{Response: "r"}, noon)
-	require.ErrorIs(t, err, gate.ErrCaptchaDown)
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, turnstile.Verify(ctx, gate.Solution{Response: "r"}, noon), context.Canceled)
+	for n := range 20 {
+		err = turnstile.Verify(ctx, gate.Solution{Response: "r"}, noon.Add(time.Duration(n)*time.Second))
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, gate.ErrCaptchaDown, "who goes says nothing about the service")
+	}
 	require.Empty(t, came)
 }
 
