@@ -44,6 +44,7 @@ func TestGateRefuses(t *testing.T) {
 			_, failed = try("b", "k", 1, refusal)
 			require.ErrorIs(t, failed, refusal, "the key of somebody else")
 		}
+		require.Zero(t, s.ledger.singles.Load(), "who is refused has no reading of his own")
 		looks := s.ledger.looks.Load()
 		_, err = try("a", "k", 1, &sale.Error{Code: sale.CodeRateLimited})
 		require.Equal(t, sale.CodeRateLimited, sale.CodeOf(err))

@@ -137,17 +137,23 @@ func (e *Engine) buy(ctx context.Context, r *Request) (Decision, error) {
 }
 
 // notAdmitted answers an attempt that the gate refuses. Look-up precedes every
-// refusal but those of the load.
+// refusal but those of the load. A crowd that is refused shares its readings.
 func (e *Engine) notAdmitted(ctx context.Context, v *View, r *Request, item int, refusal error) (Decision, error) {
 	ofTheBuyer := []sale.Code{sale.CodeBanned, sale.CodeChallengeRequired, sale.CodePassRequired, sale.CodePassInvalid}
 	if !slices.Contains(ofTheBuyer, sale.CodeOf(refusal)) {
 		return Decision{}, infrastructure(refusal)
 	}
-	o, err := e.Order(ctx, v.OrderID(r.User, r.Key), r.User)
+	id := v.OrderID(r.User, r.Key)
+	o, found, err := e.seek(ctx, id, r.User)
+	if err == nil && !found && v.Path == sale.PathFast { // it may have been judged meanwhile
+		var kept entry
+		kept, err = e.find(ctx, id)
+		o, found = kept.order, kept.found
+	}
 	switch {
-	case err == nil:
+	case err == nil && found:
 		return e.again(ctx, v, r, item, o), nil
-	case sale.CodeOf(err) == sale.CodeOrderNotFound:
+	case err == nil || sale.CodeOf(err) == sale.CodeOrderNotFound:
 		return Decision{}, refusal
 	}
 	return Decision{}, infrastructure(err)

@@ -23,26 +23,11 @@ const (
 // not own it learns as much as from an unknown id. An empty user stands for the
 // shop, which sees what the ledger holds.
 func (e *Engine) Order(ctx context.Context, id sale.OrderID, user string) (sale.Order, error) {
-	found, err := e.find(ctx, id)
-	if err == nil && found.found {
-		if user != "" && found.order.User != user {
-			return sale.Order{}, sale.OrderNotFound()
-		}
-		return e.whole(ctx, found.order), nil
+	o, found, err := e.seek(ctx, id, user)
+	if err != nil || found {
+		return o, err
 	}
-	if e.counter != nil && user != "" {
-		q, laneErr := e.recorded(ctx, id, user)
-		switch {
-		case laneErr == nil && q.slip.Quantity > 0:
-			return queued(q.view, &q.slip), nil
-		case err == nil && laneErr != nil && sale.CodeOf(laneErr) != sale.CodeOrderNotFound:
-			err = laneErr // it may be queued: that it is unknown would be a lie
-		}
-	}
-	if err != nil {
-		return sale.Order{}, err
-	}
-	o, err := e.ledger.Order(ctx, id) // it may be a dead letter, or have come meanwhile
+	o, err = e.ledger.Order(ctx, id) // it may be a dead letter, or have come meanwhile
 	if err != nil {
 		return sale.Order{}, infrastructure(err)
 	}
@@ -50,6 +35,29 @@ func (e *Engine) Order(ctx context.Context, id sale.OrderID, user string) (sale.
 		return sale.Order{}, sale.OrderNotFound()
 	}
 	return o, nil
+}
+
+// seek looks an order up as Order does, but leaves out what needs a reading for this
+// caller alone: dead letters, and what comes to the ledger while it looks.
+func (e *Engine) seek(ctx context.Context, id sale.OrderID, user string) (o sale.Order, found bool, err error) {
+	kept, err := e.find(ctx, id)
+	if err == nil && kept.found {
+		if user != "" && kept.order.User != user {
+			return sale.Order{}, false, sale.OrderNotFound()
+		}
+		return e.whole(ctx, kept.order), true, nil
+	}
+	if e.counter == nil || user == "" {
+		return sale.Order{}, false, err
+	}
+	q, laneErr := e.recorded(ctx, id, user)
+	switch {
+	case laneErr == nil && q.slip.Quantity > 0:
+		return queued(q.view, &q.slip), true, nil
+	case err == nil && laneErr != nil && sale.CodeOf(laneErr) != sale.CodeOrderNotFound:
+		err = laneErr // it may be queued: that it is unknown would be a lie
+	}
+	return sale.Order{}, false, err
 }
 
 // Await returns the order as Order does, and if it is queued waits up to d, or

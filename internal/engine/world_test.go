@@ -20,7 +20,7 @@ import (
 // watched is a real ledger that counts calls and can be held or broken.
 type watched struct {
 	ledger.Ledger
-	reserves, reads, lists, buyers, looks, rows, clocks atomic.Int64
+	reserves, reads, lists, buyers, looks, singles, rows, clocks atomic.Int64
 
 	mu      sync.Mutex
 	batches []int
@@ -44,6 +44,7 @@ func (w *watched) OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sale.
 }
 
 func (w *watched) Order(ctx context.Context, id sale.OrderID) (sale.Order, error) {
+	w.singles.Add(1)
 	if err := w.lookTrouble(); err != nil {
 		return sale.Order{}, err
 	}
