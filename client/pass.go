@@ -58,17 +58,37 @@ func (c *Client) PassProving(ctx context.Context, sale, device string, r PassReq
 // BuyProving buys as BuyWith does. Where the gate asks for a proof or a pass, it
 // solves the challenge, gets a pass and buys with that: then Bought.Pass is what stands
 // for the click, in the place of the key.
+//
+// A pass is a click of its own. So where an earlier try with the key may have come
+// through, because BuyOptions.Key is set or the answer to a try was lost, it asks for
+// the key's order once more before it uses the pass. A try that a server is still at
+// work on at that time, after the challenge is solved, is not seen: whoever cannot have two
+// orders gets a pass first, with PassProving, and buys with nothing else.
 func (c *Client) BuyProving(ctx context.Context, sale string, o BuyOptions, a Attempt) (Bought, error) {
+	given := o.Key != ""
 	b, err := c.BuyWith(ctx, sale, o, a)
-	if o.Pass != nil || !errors.Is(err, ErrChallengeRequired) && !errors.Is(err, ErrPassRequired) {
+	if o.Pass != nil || !atGate(err) {
 		return b, err
 	}
+	e, _ := errors.AsType[*Error](err)
 	p, err := c.PassProving(ctx, sale, o.Device, PassRequest{OnBehalfOf: a.OnBehalfOf, ClientIP: a.ClientIP})
 	if err != nil {
 		return b, err
 	}
-	o.Pass, o.Device = &p.Pass, p.Device
+	o.Device = p.Device
+	if given || e.Tries > 1 {
+		o.Key = b.Key
+		if b, err = c.BuyWith(ctx, sale, o, a); !atGate(err) {
+			return b, err
+		}
+	}
+	o.Pass = &p.Pass
 	return c.BuyWith(ctx, sale, o, a)
+}
+
+// atGate reports whether a refusal is one that a pass opens.
+func atGate(err error) bool {
+	return errors.Is(err, ErrChallengeRequired) || errors.Is(err, ErrPassRequired)
 }
 
 // passing returns the call with a pass, at the address where it buys.

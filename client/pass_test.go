@@ -63,6 +63,8 @@ func TestSolve(t *testing.T) {
 type gatekeeper struct {
 	t     *testing.T
 	asked []string // what came, in short
+	lose  int      // how many answers to buys get lost
+	late  bool     // an earlier try with the key has become an order, later than the next one was refused
 }
 
 func (g *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -93,6 +95,12 @@ func (g *gatekeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusCreated, client.Pass{Text: "pass", Sale: "drop", Path: "/v1/sales/drop/orders/hidden", ExpiresAt: time.Unix(1, 0)})
 	case r.Header.Get("Doorbuster-Pass") == "pass":
 		answer(http.StatusCreated, client.Order{ID: "ord_1", State: client.StateReserved})
+	case g.lose > 0: // the order is made, and the answer lost
+		g.lose--
+		panic(http.ErrAbortHandler)
+	case g.late && len(g.asked) > 2 && r.Header.Get("Idempotency-Key") != "":
+		w.Header().Set("Idempotency-Replayed", "true")
+		answer(http.StatusOK, client.Order{ID: "ord_0", State: client.StateReserved})
 	default:
 		answer(http.StatusForbidden, problem)
 	}
@@ -114,8 +122,40 @@ func TestBuyProving(t *testing.T) {
 	require.Empty(t, got.Key)
 	require.Equal(t, "pass", got.Pass.Text)
 	require.Equal(t, []string{
-		"/v1/sales/drop/orders key ", "/v1/sales/drop/passes  ", "/v1/sales/drop/passes  device", "/v1/sales/drop/orders/hidden pass device",
-	}, g.asked)
+		"/v1/sales/drop/orders key ", "/v1/sales/drop/passes  ", "/v1/sales/drop/passes  device",
+		"/v1/sales/drop/orders key device", "/v1/sales/drop/orders/hidden pass device",
+	}, g.asked, "the key may have an order by now")
+
+	g.asked = nil
+	got, err = c.BuyProving(t.Context(), "drop", client.BuyOptions{}, client.Attempt{Quantity: 1})
+	require.NoError(t, err)
+	require.Equal(t, "ord_1", got.Order.ID)
+	require.Len(t, g.asked, 4, "a key that was tried once and refused has none")
+}
+
+// One click is one order: a try whose answer was lost may have come through, while the
+// next one is asked for a proof.
+func TestProvingIsOneClick(t *testing.T) {
+	t.Parallel()
+	for name, x := range map[string]struct {
+		lose int
+		key  string
+	}{"the answer was lost": {1, ""}, "the key was used before": {0, "key"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := &gatekeeper{t: t, lose: x.lose, late: true}
+			server := httptest.NewServer(g)
+			t.Cleanup(server.Close)
+			c, err := client.New(client.Options{URL: server.URL, Retry: client.Retry{Pause: time.Millisecond}})
+			require.NoError(t, err)
+			got, err := c.BuyProving(t.Context(), "drop", client.BuyOptions{Key: x.key}, client.Attempt{Quantity: 1})
+			require.NoError(t, err)
+			require.Equal(t, "ord_0", got.Order.ID, "the order of the key, not a second one")
+			require.True(t, got.Replayed)
+			require.NotEmpty(t, got.Key)
+			require.Nil(t, got.Pass)
+		})
+	}
 }
 
 // A captcha is for people.
