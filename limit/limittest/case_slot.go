@@ -20,6 +20,7 @@ func slotCases() group {
 		"SlotOfAnother":      slotOfAnother,
 		"L16_SlotsChange":    slotsChange,
 		"SlotsExactInACrowd": slotsExactInACrowd,
+		"LooksCutNoLease":    looksCutNoLease,
 	}
 }
 
@@ -144,4 +145,15 @@ func slotsExactInACrowd(t *testing.T, w *World) {
 	work.Wait()
 	require.LessOrEqual(t, most, 5)
 	require.EqualValues(t, 5, w.peek(t, "s", r).Binding.Remaining)
+}
+
+// looksCutNoLease looks at slots, and gives one back, with a shorter lease than they
+// have: neither ends the others sooner.
+func looksCutNoLease(t *testing.T, w *World) {
+	other, slot := w.acquire(t, "s", slots(3, brief)), w.acquire(t, "s", slots(3, long))
+	require.EqualValues(t, 1, w.peek(t, "s", slots(3, brief)).Binding.Remaining)
+	require.NoError(t, other.Release(t.Context()))
+	w.Advance(brief * 3 / 2)
+	require.EqualValues(t, 2, w.peek(t, "s", slots(3, long)).Binding.Remaining)
+	require.NoError(t, slot.Release(t.Context()))
 }

@@ -92,3 +92,26 @@ func TestC50_OutagesTogetherAdmitOneShare(t *testing.T) {
 		require.Equal(t, 10, alone, r.Algorithm)
 	}
 }
+
+// After thousands of other rates, refusals of a limit that is new are remembered as
+// ever.
+func TestRefusalsAfterManyRates(t *testing.T) {
+	t.Parallel()
+	s := testenv.Redis(t, "appendonly no")
+	l := open(t, single(t, s.Addr), redislimit.Options{MaxDeny: time.Hour})
+	for i := range 5000 / limit.MaxRates {
+		others := make([]limit.Rate, limit.MaxRates)
+		for k := range others {
+			others[k] = rate(limit.FixedWindow, 1, time.Minute+time.Duration(i*limit.MaxRates+k)*time.Microsecond)
+			others[k].Name = string(rune('a' + k))
+		}
+		_, err := l.Peek(t.Context(), "other", others...)
+		require.NoError(t, err)
+	}
+	r := rate(limit.TokenBucket, 1, time.Hour)
+	require.True(t, allow(t, l, r).Allowed)
+	require.False(t, allow(t, l, r).Remembered)
+	for range 3 {
+		require.True(t, allow(t, l, r).Remembered)
+	}
+}

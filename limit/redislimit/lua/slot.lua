@@ -7,7 +7,8 @@
 --
 -- Acquiring again as the same holder extends. Extending and releasing what is not
 -- held does nothing. Slots that end later than a lease from now were left by a
--- clock that was set back, or by a longer lease; they are cut to one lease.
+-- clock that was set back, or by a longer lease; who acquires or extends cuts them
+-- to one lease.
 --
 -- Returns {1 if it was done, slots held, after what time one is free (0: now),
 -- after what time the first ends, after what time the last ends}, in µs.
@@ -20,8 +21,10 @@ local now = t[1] * 1000000 + t[2]
 local kind = call('TYPE', key).ok
 if kind ~= 'zset' and kind ~= 'none' then call('DEL', key) end
 call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
-local late = call('ZRANGEBYSCORE', key, string.format('(%.0f', now + lease), '+inf')
-for i = 1, #late do call('ZADD', key, string.format('%.0f', now + lease), late[i]) end
+if op == 'acquire' or op == 'extend' then
+	local late = call('ZRANGEBYSCORE', key, string.format('(%.0f', now + lease), '+inf')
+	for i = 1, #late do call('ZADD', key, string.format('%.0f', now + lease), late[i]) end
+end
 
 local done = 0
 local mine = id ~= '' and call('ZSCORE', key, id)
