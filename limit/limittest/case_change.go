@@ -15,6 +15,7 @@ func changeCases() group {
 		"L16_QuotaChanges":  quotaChanges,
 		"L16_WindowChanges": windowChanges,
 		"L16_PaceChanges":   paceChanges,
+		"L16_RefundsFollow": refundsFollow,
 	}
 }
 
@@ -60,4 +61,18 @@ func paceChanges(t *testing.T, w *World) {
 	r.Burst = 4
 	d := w.refused(t, "s", 1, r)
 	require.LessOrEqual(t, d.Binding.RetryAfter, r.Window/13+time.Microsecond, "what is above the new burst is cut off")
+}
+
+// refundsFollow gives back under a smaller and shorter rate: only what is given back
+// is, whatever that rate would have counted.
+func refundsFollow(t *testing.T, w *World) {
+	for _, r := range counting(10, long) {
+		s := w.subject()
+		w.admitted(t, s, 6, r)
+		less := r
+		less.Quota, less.Window = 3, limit.MinWindow
+		w.Advance(2 * limit.MinWindow)
+		require.NoError(t, w.limiter.Refund(t.Context(), s, 1, less))
+		require.EqualValues(t, 5, w.peek(t, s, r).Binding.Remaining, r.Algorithm)
+	}
 }

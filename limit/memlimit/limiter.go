@@ -204,9 +204,10 @@ func (l *Limiter) Refund(ctx context.Context, subject string, cost int64, rates 
 	}
 	now := l.now()
 	for _, p := range plans {
-		c := e.of(p, now)
-		c.refund(cost)
-		e.keep(c)
+		if c := e.own(p); c != nil {
+			c.pass(now)
+			c.refund(cost)
+		}
 	}
 	return nil
 }

@@ -34,20 +34,27 @@ type entry struct {
 	counts  []count
 }
 
+// own returns the count of a rate's name and algorithm, whatever rate it follows, or
+// nil.
+func (e *entry) own(p *plan.Plan) *count {
+	for i := range e.counts {
+		c := &e.counts[i]
+		if c.plan.Rate.Name == p.Rate.Name && c.plan.Rate.Algorithm == p.Rate.Algorithm {
+			return c
+		}
+	}
+	return nil
+}
+
 // of returns the count of a rate as it is now: what it would be, if it has followed
 // another one. See keep.
 func (e *entry) of(p *plan.Plan, now int64) *count {
-	for i := range e.counts {
-		c := &e.counts[i]
-		if c.plan == p || c.plan.Rate == p.Rate { // equal rates may have several plans
-			c.pass(now)
-			return c
-		}
-		if c.plan.Rate.Name == p.Rate.Name && c.plan.Rate.Algorithm == p.Rate.Algorithm {
+	if c := e.own(p); c != nil {
+		if c.plan != p && c.plan.Rate != p.Rate { // equal rates may have several plans
 			c = c.as(p, now)
-			c.pass(now)
-			return c
 		}
+		c.pass(now)
+		return c
 	}
 	e.drop(now) // names that nobody uses any more do not pile up
 	e.counts = append(e.counts, newCount(p, now))
@@ -57,15 +64,8 @@ func (e *entry) of(p *plan.Plan, now int64) *count {
 // keep makes a count that of has returned, and that was changed, the one that
 // counts.
 func (e *entry) keep(c *count) {
-	for i := range e.counts {
-		own := &e.counts[i]
-		if own == c {
-			return
-		}
-		if own.plan.Rate.Name == c.plan.Rate.Name && own.plan.Rate.Algorithm == c.plan.Rate.Algorithm {
-			*own = *c
-			return
-		}
+	if own := e.own(c.plan); own != nil && own != c {
+		*own = *c
 	}
 }
 

@@ -22,7 +22,8 @@
 //
 // While a call is under way, those that come gather and go together in the next one:
 // one script for up to 128 of them, or in a Cluster one pipeline, by ranges of
-// slots. Nothing waits for a timer. A caller whose context ends does not wait any
+// slots. Nothing waits for a timer; of a crowd, the last waits for as many calls as
+// there are 128 in it. A caller whose context ends does not wait any
 // more, but what it asked for may be spent.
 //
 // A refusal is remembered until RetryAfter has passed on the monotonic clock of this
