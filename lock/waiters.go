@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"runtime"
 	"sync"
 	"time"
 )
@@ -38,10 +39,14 @@ func (w *waiters) remove(owner Owner) {
 	w.mu.Unlock()
 }
 
-// hand tells waiters of their grants. One that has just left releases its own.
+// hand tells waiters of their grants, and lets them run before whoever gave the lock
+// back: they hold it now. One that has just left releases its own.
 func (w *waiters) hand(grants []Handoff, sent time.Time) {
 	for _, g := range grants {
 		w.tell(g.Owner, signal{fence: g.Fence, sent: sent})
+	}
+	if len(grants) > 0 {
+		runtime.Gosched()
 	}
 }
 
