@@ -1,6 +1,7 @@
 package redislimit_test
 
 import (
+	"flag"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,14 @@ import (
 
 // TestMain looks for what was left running. The client of a Cluster lets connections
 // to nodes that it has lost live five seconds longer than itself.
+//
+// Most tests wait, for a clock or for a store of their own, so more of them run at a
+// time than there are processors.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if n := flag.Lookup("test.parallel"); n != nil && n.Value.String() == n.DefValue {
+		_ = n.Value.Set("6") // it is a number
+	}
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }
 
