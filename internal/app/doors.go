@@ -45,7 +45,7 @@ func (h *house) listen(ctx context.Context) (*doors, error) {
 		api: api, ops: ops,
 		apiServer: &http.Server{
 			ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: t.Write, IdleTimeout: t.Idle,
-			MaxHeaderBytes: h.cfg.API.MaxHeaderBytes, Protocols: http1(), ErrorLog: quiet,
+			MaxHeaderBytes: h.cfg.API.MaxHeaderBytes, Protocols: http1(), ErrorLog: quiet, ConnContext: httpapi.ConnContext,
 		},
 		opsServer: &http.Server{
 			ReadHeaderTimeout: t.ReadHeader, ReadTimeout: t.Read, WriteTimeout: opsTimeout, IdleTimeout: t.Idle,

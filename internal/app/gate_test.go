@@ -130,6 +130,8 @@ func TestProxyProtocol(t *testing.T) {
 	require.Equal(t, http.StatusOK, read("PROXY TCP4 198.51.100.1 192.0.2.1 4711 80\r\n"))
 	require.Equal(t, http.StatusTooManyRequests, read("PROXY TCP4 198.51.100.1 192.0.2.1 4712 80\r\n"))
 	require.Equal(t, http.StatusOK, read("PROXY TCP4 198.51.100.2 192.0.2.1 4711 80\r\n"))
+	require.Equal(t, http.StatusOK, read("PROXY TCP4 127.0.0.1 192.0.2.1 4711 80\r\n"))
+	require.Equal(t, http.StatusTooManyRequests, read("PROXY TCP4 127.0.0.1 192.0.2.1 4712 80\r\n"), "who says so is not the house itself")
 	require.NotEqual(t, http.StatusOK, read(""), "a proxy must say who comes")
 	require.NoError(t, stop())
 }

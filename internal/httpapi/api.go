@@ -192,6 +192,7 @@ type API struct {
 	cors      *cors
 	proxies   httplimit.Proxies
 	strays    *httplimit.Watch
+	shops     *shops
 	classes   classes
 	pages     pages
 	streams   *streams
@@ -232,7 +233,7 @@ func New(d Deps, o Options) (*API, error) {
 	a := &API{
 		engine: d.Engine, ledger: d.Engine.Ledger(), auth: d.Auth, metrics: h, gatherer: d.Gatherer,
 		log: d.Logger, audit: d.Audit, ready: d.Ready, letters: d.Letters, gate: d.Gate, paths: d.Paths, queued: d.Queued, opts: o,
-		cors: allowed, proxies: trusted, strays: httplimit.NewWatch(0),
+		cors: allowed, proxies: trusted, strays: httplimit.NewWatch(0), shops: newShops(),
 		classes: classes{
 			buy: newClass(gate.Buy, o.Buy, h), read: newClass(gate.Read, o.Read, h),
 			pay: newClass(gate.Pay, o.Pay, h), admin: newClass(gate.Admin, o.Admin, h),

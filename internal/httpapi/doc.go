@@ -7,7 +7,8 @@
 //
 // routes.go is the table of everything there is: method, path, class, who may
 // call, handler. At its arrival a request meets the gate's limits by address, unless it
-// claims to bring an API key, which is counted if it turns out to be none. Attempts, and
+// is the house itself over its own connection, or claims to bring an API key where one
+// has come from lately, which is counted if it turns out to be none. Attempts, and
 // requests for passes, meet the rest of the gate in their handlers; the engine asks it
 // again for those that it cannot answer from memory. Then the body is read whole and bounded, so a
 // slow sender keeps nobody's place. The request's class (buy, read,

@@ -98,8 +98,8 @@ func (x *exchange) run(ctx context.Context) error { //nolint:contextcheck // dea
 		x.inside = g
 		defer x.leave()
 	}
-	if err := x.authenticate(ctx); err != nil {
-		return x.strange(ctx, err)
+	if err := x.identified(ctx, x.authenticate(ctx)); err != nil {
+		return err
 	}
 	return x.route.handle(ctx, x)
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
-	"github.com/doorbuster/doorbuster/internal/auth"
 	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/gate"
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -20,37 +19,12 @@ import (
 
 // guest is what the gate knows of a request.
 type guest struct {
-	ip    netip.Addr    // where it comes from
-	key   bool          // it claims to bring an API key
-	visit gate.Visit    // of attempts, and of requests for passes
-	sale  sale.Number   // of the visit
-	asked time.Duration // how long the engine's questions to the gate took
-}
-
-// arrive asks the limits by address, before anything is done for the request. A shop's
-// servers share few addresses, so whoever brings an API key is let by.
-func (x *exchange) arrive(ctx context.Context) error {
-	a := x.api
-	a.lookForStrays(ctx, x.r)
-	x.guest.ip = a.clientIP(x.r)
-	if a.gate == nil || x.route.class == nil {
-		return nil
-	}
-	if x.guest.key = auth.BringsKey(x.r.Header["Authorization"]); x.guest.key {
-		return nil
-	}
-	return a.gate.Arrive(ctx, x.route.class.name, x.guest.ip)
-}
-
-// strange counts a request whose API key is none, so that guessing them is no way
-// around the limits by address.
-func (x *exchange) strange(ctx context.Context, err error) error {
-	if x.guest.key && sale.CodeOf(err) == sale.CodeUnauthenticated {
-		if refusal := x.api.gate.Arrive(ctx, x.route.class.name, x.guest.ip); refusal != nil {
-			return refusal
-		}
-	}
-	return err
+	ip     netip.Addr    // where it comes from
+	inside bool          // the house itself comes, over its own connection
+	key    bool          // it was let by because it claims to bring an API key
+	visit  gate.Visit    // of attempts, and of requests for passes
+	sale   sale.Number   // of the visit
+	asked  time.Duration // how long the engine's questions to the gate took
 }
 
 // lookForStrays warns, once for each network, of forwarded headers that are not
@@ -110,6 +84,8 @@ func (x *exchange) receive(user string, view *engine.View) gate.Device {
 	v := &x.guest.visit
 	d := x.api.gate.Recognise(x.deviceToken())
 	v.User, v.Device, v.Shop = user, d.ID, x.who.KeyID != ""
+	claimed := v.Shop && v.IP.IsValid() // the shop says where the buyer is
+	v.Inside = x.guest.inside && !claimed
 	v.Load = x.api.classes.buy.load()
 	v.At(&view.Sale)
 	x.guest.sale = view.Number
