@@ -3,6 +3,7 @@ package redislimit_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -193,7 +194,7 @@ func TestC50_OneNodeOfTheCluster(t *testing.T) {
 		var work sync.WaitGroup
 		for i := range 60 {
 			work.Go(func() {
-				d, err := l.Allow(t.Context(), string(rune('a'+i)), 1, r)
+				d, err := l.Allow(t.Context(), strconv.Itoa(i), 1, r)
 				if err != nil || !d.Allowed {
 					t.Errorf("%v, %+v", err, d)
 				}
