@@ -91,7 +91,7 @@ type Redis struct {
 // Gate is the door.
 type Gate struct {
 	Mode            string         `key:"mode" default:"on" doc:"Whether this instance keeps the gate: on or off. With off everybody may come in who has a token."`
-	Exempt          []netip.Prefix `key:"exempt" default:"127.0.0.0/8,::1/128" doc:"Networks whose callers meet lists and passes only, no limits and no challenges: the house itself. A proxy on one of them must be named in api.trusted_proxies, else all its clients are exempt."`
+	Exempt          []netip.Prefix `key:"exempt" default:"127.0.0.0/8,::1/128" doc:"Networks of the house itself: connections from there meet lists and passes only, no limits and no challenges. Not those that carry a header by which a proxy tells of its clients, such as X-Forwarded-For or Via, or that a PROXY header speaks for; a proxy there that sends none lets all its clients by."`
 	SettingsFile    string         `key:"settings_file" doc:"JSON file with the gate's settings. It is read again when it changes, and stands back as soon as settings are entered by API or CLI. Empty: the built-in settings."`
 	ProxyRangesFile string         `key:"proxy_ranges_file" doc:"File with networks of known proxies, one a line, whose callers are asked for a proof. It is read again when it changes."`
 	Instances       int            `key:"instances" default:"1" doc:"How many instances share the limits. While Redis does not answer each admits this part of them."`

@@ -139,7 +139,7 @@ func TestForeignOrdersLookLikeNone(t *testing.T) {
 }
 
 // C51, C52: a user is his bytes; nothing is folded or trimmed.
-func TestUsersAreComparedByteForByte(t *testing.T) {
+func TestC51UsersAreComparedByteForByte(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.openSale(t, "drop", 50, func(n *client.NewSale) { n.PerUserLimit = 1 })

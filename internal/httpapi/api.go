@@ -185,7 +185,8 @@ type API struct {
 	ready    func(context.Context) error
 	letters  Letters
 	gate     *gate.Keeper // nil: no gate
-	paths    Paths        // nil: no fast counter
+	refused  func(layer, code string)
+	paths    Paths // nil: no fast counter
 	queued   func(context.Context, *sale.Sale) (int64, error)
 	opts     Options
 
@@ -232,7 +233,7 @@ func New(d Deps, o Options) (*API, error) {
 	h := &d.Metrics.HTTP
 	a := &API{
 		engine: d.Engine, ledger: d.Engine.Ledger(), auth: d.Auth, metrics: h, gatherer: d.Gatherer,
-		log: d.Logger, audit: d.Audit, ready: d.Ready, letters: d.Letters, gate: d.Gate, paths: d.Paths, queued: d.Queued, opts: o,
+		log: d.Logger, audit: d.Audit, ready: d.Ready, letters: d.Letters, gate: d.Gate, refused: d.Metrics.Gate.Refused, paths: d.Paths, queued: d.Queued, opts: o,
 		cors: allowed, proxies: trusted, strays: httplimit.NewWatch(0), shops: newShops(),
 		classes: classes{
 			buy: newClass(gate.Buy, o.Buy, h), read: newClass(gate.Read, o.Read, h),

@@ -34,7 +34,7 @@ func (a *API) lookForStrays(ctx context.Context, r *http.Request) {
 	if !ok {
 		return
 	}
-	hint := "if this is a proxy of yours, name it in api.trusted_proxies; until then all its clients count as one, and if gate.exempt holds its address, the gate lets all of them by"
+	hint := "if this is a proxy of yours, name it in api.trusted_proxies; until then all its clients count as one"
 	if stray.Configured {
 		hint = "only X-Forwarded-For is believed: let the proxy add to it; until then all its clients count as one"
 	}
@@ -52,6 +52,7 @@ func (x *exchange) enterGate(ctx context.Context, r *engine.Request, path string
 	case keeper == nil:
 		return nil
 	case path != "" && v.Pass == "":
+		x.api.refused("pass", string(sale.CodePassRequired))
 		return &sale.Error{Code: sale.CodePassRequired, Message: "this address belongs to a pass", Hint: "send the pass that it came with in Doorbuster-Pass"}
 	}
 	view, err := x.api.engine.Sale(ctx, r.Sale)

@@ -21,12 +21,10 @@ import (
 	"github.com/doorbuster/doorbuster/limit/redislimit"
 )
 
-// effective is how soon a change of the gate works on every instance.
-const effective = 2 * time.Second
-
-// Two instances over one ledger and one Redis. What an operator does at one of them
-// works at the other, though nobody tells it; and (C49) they share limits.
-func TestTwoInstances(t *testing.T) {
+// C49: two instances over one ledger and one Redis share limits. And what an operator
+// does at one of them works at the other, though nobody tells it; how soon is for the
+// gate's own tests, in which time is not the machine's.
+func TestC49TwoInstances(t *testing.T) {
 	t.Parallel()
 	redis := testenv.Redis(t)
 	shared := func() *redislimit.Limiter {
@@ -71,12 +69,10 @@ func TestTwoInstances(t *testing.T) {
 
 	until := func(code client.CodeError, try func() error) {
 		t.Helper()
-		begun := time.Now()
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			refused := try()
 			assert.Equal(c, code, client.CodeOf(refused), "%v", refused)
 		}, patience, 10*time.Millisecond)
-		require.Less(t, time.Since(begun), effective+time.Second/2, "a busy machine may add a little")
 	}
 	pass := func() error {
 		_, refused := at(buyer(t, "u2")).Pass(t.Context(), "drop", "", client.PassRequest{})

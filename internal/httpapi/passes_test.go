@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -170,7 +171,10 @@ func TestSalesThatDemandPasses(t *testing.T) {
 	usual.Path, foreign.Path = "", q.Path
 	w.use(t, u1, usual).requireCode(t, http.StatusForbidden, "pass_required")
 	w.use(t, u1, foreign).requireCode(t, http.StatusForbidden, "pass_required")
+	counted := regexp.MustCompile(`refused_total\{code="pass_required",layer="pass"\} \d+`)
+	earlier := counted.FindString(w.metrics(t))
 	w.call(t, u1, "POST "+p.Path, one, "Idempotency-Key", "k").requireCode(t, http.StatusForbidden, "pass_required")
+	require.NotEqual(t, earlier, counted.FindString(w.metrics(t)), "every refusal is counted")
 	require.Equal(t, int64(50), w.left(t, "hidden"))
 	o := want[client.Order](t, http.StatusCreated, w.use(t, u1, p))
 	require.Equal(t, o.ID, want[client.Order](t, http.StatusOK, w.use(t, u1, p)).ID)
