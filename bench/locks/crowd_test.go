@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -63,6 +64,15 @@ func free(b *testing.B, p peer, turn time.Duration) float64 {
 	return float64(n.Load()) / time.Since(start).Seconds()
 }
 
+// rest lasts as long as it is told to. A timer of the runtime would not: whenever
+// the network interrupts its wait, it is rounded up to the next millisecond, so that
+// a section would seem to take longer the more other goroutines do.
+func rest(d time.Duration) {
+	left := syscall.NsecToTimespec(int64(d))
+	for syscall.Nanosleep(&left, &left) == syscall.EINTR { //nolint:errorlint // an errno
+	}
+}
+
 // fight is what came of a fight for one name.
 type fight struct {
 	sections float64 // a second
@@ -105,7 +115,7 @@ func contended(b *testing.B, p peer, section, turn time.Duration) fight {
 					counts[i]++
 					mu.Unlock()
 					if section > 0 {
-						time.Sleep(section)
+						rest(section)
 					}
 				})
 				if err != nil {

@@ -70,7 +70,7 @@ func BenchmarkLockFight(b *testing.B) {
 		for range 5 {
 			n, start := 0.0, time.Now()
 			for time.Since(start) < long/4 {
-				time.Sleep(section)
+				rest(section)
 				n++
 			}
 			ideal := n / time.Since(start).Seconds()
