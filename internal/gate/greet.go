@@ -47,15 +47,12 @@ const (
 )
 
 // Origin returns whose settings those are that Settings returned together with this
-// version of the ledger's.
+// version of the ledger's. Those of a file that cannot be read are the default ones, until it can.
 func (k *Keeper) Origin(entered int64) Origin {
-	switch {
-	case entered > 0:
+	if entered > 0 {
 		return FromLedger
-	case k.o.SettingsFile != "":
-		return FromFile
 	}
-	return FromDefault
+	return k.known.Load().origin
 }
 
 // CheckSettingsFile returns what is wrong with a file of settings, or nil.

@@ -21,6 +21,7 @@ type knowledge struct {
 	parts    parts
 	settings Settings
 	entered  ledger.Settings // those of the ledger; zero if the file's or the default ones are in force
+	origin   Origin
 	keys     Keys
 	listings map[ledger.Subject]ledger.Listing
 	read     int64 // the version of the last listing that was read
@@ -67,7 +68,7 @@ func (k *Keeper) learn(ctx context.Context, from *knowledge) (*knowledge, error)
 		never := time.Unix(-1, 0)
 		from = &knowledge{
 			version: -1, parts: parts{listings: -1, keys: -1, settings: -1, settingsFile: never, rangesFile: never},
-			settings: DefaultSettings(), listings: map[ledger.Subject]ledger.Listing{},
+			settings: DefaultSettings(), origin: FromDefault, listings: map[ledger.Subject]ledger.Listing{},
 		}
 		if err := from.compile(); err != nil {
 			return nil, err
@@ -181,10 +182,14 @@ func (k *Keeper) readSettings(ctx context.Context, n *knowledge, now *parts) (te
 	}
 	next, from := *n, "the ledger"
 	next.parts.settings, next.parts.settingsFile = now.settings, now.settingsFile
-	next.settings, next.entered = DefaultSettings(), entered
+	next.settings, next.entered, next.origin = DefaultSettings(), entered, FromLedger
 	said := entered.Text
-	if entered.Version == 0 && k.o.SettingsFile != "" {
-		from = k.o.SettingsFile
+	switch {
+	case entered.Version > 0:
+	case k.o.SettingsFile == "":
+		next.origin = FromDefault
+	default:
+		from, next.origin = k.o.SettingsFile, FromFile
 		if said, err = os.ReadFile(k.o.SettingsFile); err != nil {
 			return true, fmt.Errorf("gate: settings: %w", err)
 		}

@@ -196,6 +196,11 @@ func TestStartsWithWhatItCannotRead(t *testing.T) {
 		require.Equal(t, gate.DefaultSettings(), s)
 		require.Zero(t, entered)
 		require.Equal(t, int64(2), told.n.Load())
+		other := o
+		other.Ledger, other.SettingsFile = ledger.New(ledgertest.MemWorld(t).Store), filepath.Join(t.TempDir(), "none")
+		k, err = gate.New(t.Context(), other)
+		require.NoError(t, err)
+		require.Equal(t, gate.FromDefault, k.Origin(0), "those of the file are not in force")
 		for _, part := range []string{"version", "keys", "listings", "settings"} {
 			p.set(part, errOut)
 			_, err = gate.New(t.Context(), o)
