@@ -78,7 +78,7 @@ func New(ctx context.Context, o Options) (*Keeper, error) {
 		o.Observer = silent{}
 	}
 	k := &Keeper{o: o, seen: newSeen(o.Now()), strikes: make(chan strike, maxStrikes), nudge: make(chan struct{}, 1)}
-	first, err := k.learn(ctx, nil)
+	first, err := k.learn(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -56,25 +56,22 @@ const startWithin = 30 * time.Second
 
 // learn returns what is known at the start. The ledger must answer. Settings and
 // ranges that cannot be understood are those of a new house until they can: the server
-// that cannot start is the one over which they would be repaired. from is nil: nothing
-// is known yet.
-func (k *Keeper) learn(ctx context.Context, from *knowledge) (*knowledge, error) {
+// that cannot start is the one over which they would be repaired.
+func (k *Keeper) learn(ctx context.Context) (*knowledge, error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	if _, err := k.o.Ledger.EnsureGateKey(ctx); err != nil {
 		return nil, err
 	}
-	if from == nil {
-		never := time.Unix(-1, 0)
-		from = &knowledge{
-			version: -1, parts: parts{listings: -1, keys: -1, settings: -1, settingsFile: never, rangesFile: never},
-			settings: DefaultSettings(), origin: FromDefault, listings: map[ledger.Subject]ledger.Listing{},
-		}
-		if err := from.compile(); err != nil {
-			return nil, err
-		}
+	never := time.Unix(-1, 0)
+	nothing := &knowledge{
+		version: -1, parts: parts{listings: -1, keys: -1, settings: -1, settingsFile: never, rangesFile: never},
+		settings: DefaultSettings(), origin: FromDefault, listings: map[ledger.Subject]ledger.Listing{},
 	}
-	next, troubles := k.update(ctx, from)
+	if err := nothing.compile(); err != nil {
+		return nil, err
+	}
+	next, troubles := k.update(ctx, nothing)
 	for i := range troubles {
 		if !troubles[i].text {
 			return nil, troubles[i].err

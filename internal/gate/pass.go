@@ -142,7 +142,7 @@ func (k Keys) VerifyPass(text, user string, number sale.Number, now time.Time) (
 		return Pass{}, Forged // the house makes none that is good for so long
 	case key != nil && !key.retiredAt.IsZero() && p.NotBefore.After(key.retiredAt.Add(KeySettle)):
 		return Pass{}, RetiredKey // whoever made it has the key, and is not the house
-	case now.Before(p.NotBefore):
+	case now.Before(p.NotBefore.Add(-MaxSkew)): // a clock may be a little behind
 		return Pass{}, NotYet
 	case !now.Before(p.Expires):
 		return p, Expired

@@ -50,7 +50,7 @@ func TestPassWindowIsHalfOpen(t *testing.T) {
 	t.Parallel()
 	k, text := oneKey(), signed(t, oneKey(), pass())
 	for after, want := range map[time.Duration]gate.Flaw{
-		-time.Hour: gate.NotYet, -1: gate.NotYet, 0: gate.Sound, 15*time.Minute - 1: gate.Sound, 15 * time.Minute: gate.Expired, life: gate.Expired,
+		-time.Hour: gate.NotYet, -gate.MaxSkew - 1: gate.NotYet, -gate.MaxSkew: gate.Sound, 0: gate.Sound, 15*time.Minute - 1: gate.Sound, 15 * time.Minute: gate.Expired, life: gate.Expired,
 	} {
 		_, flaw := k.VerifyPass(text, "alice", 7, noon.Add(after))
 		require.Equal(t, want, flaw, "%v", after)
