@@ -3,6 +3,7 @@ package redislock_test
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -33,6 +34,12 @@ func TestMain(m *testing.M) {
 			os.Exit(1) //nolint:forbidigo // a child has no caller
 		}
 		return
+	}
+	// Most tests wait, for a lease or a server, so more of them run at a time than
+	// there are processors.
+	flag.Parse()
+	if n := flag.Lookup("test.parallel"); n != nil && n.Value.String() == n.DefValue {
+		_ = n.Value.Set("6") // it is a number
 	}
 	goleak.VerifyTestMain(m)
 }

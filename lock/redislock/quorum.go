@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -127,7 +128,9 @@ func (q *Quorum) Release(ctx context.Context, r *lock.Request) (lock.Outcome, er
 	return lock.Outcome{Released: t.yes > 0 && t.no <= len(q.nodes)/2}, nil
 }
 
-// Inspect implements lock.Store: it shows who holds a majority, if anybody does.
+// Inspect implements lock.Store: it shows who holds a majority, if anybody does, and
+// until when. A server that has not heard of a renewal yet does not make that earlier,
+// unless it is needed for the majority.
 func (q *Quorum) Inspect(ctx context.Context, kind lock.Kind, name string) (lock.Info, error) {
 	calls := q.ask(ctx, "", func(ctx context.Context, i int) vote {
 		info, err := q.nodes[i].Inspect(ctx, kind, name)
@@ -136,7 +139,7 @@ func (q *Quorum) Inspect(ctx context.Context, kind lock.Kind, name string) (lock
 	var out lock.Info
 	var errs []error
 	seen := map[lock.Owner]lock.Holder{}
-	count := map[lock.Owner]int{}
+	left := map[lock.Owner][]time.Duration{}
 	for range q.nodes {
 		v := <-calls.votes
 		if v.err != nil {
@@ -146,19 +149,23 @@ func (q *Quorum) Inspect(ctx context.Context, kind lock.Kind, name string) (lock
 		out.Fence = max(out.Fence, v.info.Fence)
 		for _, h := range v.info.Holders {
 			if was, ok := seen[h.Owner]; ok {
-				h.Fence, h.Left = max(h.Fence, was.Fence), min(h.Left, was.Left)
+				h.Fence = max(h.Fence, was.Fence)
 			}
 			seen[h.Owner] = h
-			count[h.Owner]++
+			left[h.Owner] = append(left[h.Owner], h.Left)
 		}
 	}
 	if len(errs) > len(q.nodes)/2 {
 		return lock.Info{}, &lock.StoreError{Op: "inspect", Err: errors.Join(errs...)}
 	}
-	for owner, n := range count {
-		if n > len(q.nodes)/2 {
-			out.Holders = append(out.Holders, seen[owner])
+	for owner, ends := range left {
+		if len(ends) <= len(q.nodes)/2 {
+			continue
 		}
+		h := seen[owner]
+		slices.Sort(ends)
+		h.Left = ends[len(ends)-1-len(q.nodes)/2] // when the majority becomes none
+		out.Holders = append(out.Holders, h)
 	}
 	return out, nil
 }
