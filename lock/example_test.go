@@ -74,12 +74,12 @@ func Example_leaderElection() {
 		return context.Cause(ctx)
 	}
 	campaign := func(ctx context.Context) error {
-		for {
-			err := locker.Do(ctx, "leader", lead, lock.WithLease(10*time.Second))
-			if !errors.Is(err, lock.ErrLost) {
-				return err
+		for ctx.Err() == nil { // also after an outage: who waits longer than Patience is told
+			if err := locker.Do(ctx, "leader", lead, lock.WithLease(10*time.Second)); err == nil {
+				return nil
 			}
 		}
+		return context.Cause(ctx)
 	}
 	stop, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()

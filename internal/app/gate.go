@@ -196,24 +196,27 @@ var _ gate.Observer = (*gateWatch)(nil)
 
 // logEvery is how often the same trouble of the gate is logged: it may meet every
 // attempt.
-const logEvery = time.Second
+const logEvery = time.Minute
 
 // Failed implements gate.Observer.
 func (w *gateWatch) Failed(what string, err error) {
 	w.Gate.Failed(what, err)
-	if w.due(what) {
+	if w.due(what + ": " + err.Error()) {
 		w.log.Warn("the gate met trouble and tries again", slog.String("doing", what), slog.Any("error", err))
 	}
 }
 
+// due reports whether a message was not written lately. Few different ones are
+// remembered.
 func (w *gateWatch) due(what string) bool {
+	const most = 64
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if now.Sub(w.logged[what]) < logEvery {
 		return false
 	}
-	if w.logged == nil {
+	if w.logged == nil || len(w.logged) >= most {
 		w.logged = make(map[string]time.Time)
 	}
 	w.logged[what] = now

@@ -173,8 +173,8 @@ type oneSubject struct {
 // enter are the flags of commands that make a listing.
 type enter struct {
 	oneSubject
-	Reason string        `placeholder:"TEXT" help:"Why, for whoever reads the list; at most 200 characters."`
-	For    time.Duration `placeholder:"TIME" help:"How long, as in 24h; without it, for ever."`
+	Reason string         `placeholder:"TEXT" help:"Why, for whoever reads the list; at most 200 characters."`
+	For    *time.Duration `placeholder:"TIME" help:"How long, as in 24h; without it, for ever."`
 }
 
 func (c *enter) run(ctx context.Context, s *session, effect string) error {
@@ -183,11 +183,12 @@ func (c *enter) run(ctx context.Context, s *session, effect string) error {
 		return err
 	}
 	n := client.NewListing{Kind: subject.Kind, Value: subject.Value, Effect: effect, Reason: c.Reason}
-	switch {
-	case c.For < 0:
-		return &usageError{message: "--for: the time is negative", hint: "write it like 24h, or leave it out"}
-	case c.For > 0:
-		until := s.now().Add(c.For).UTC().Truncate(time.Second)
+	if c.For != nil {
+		// A script whose remaining time comes out at nothing does not mean for ever.
+		if *c.For < time.Second {
+			return &usageError{message: "--for: the time is shorter than a second", hint: "write it like 24h, or leave it out for a listing without an end"}
+		}
+		until := s.now().Add(*c.For).UTC().Truncate(time.Second)
 		n.ExpiresAt = &until
 	}
 	var l client.Listing

@@ -189,7 +189,7 @@ func (k *Keeper) Enter(v *Visit) (key string, err error) {
 		return "", k.refuse(passInvalid(flaw))
 	}
 	if (rules.HiddenPath || v.Path != "") && v.refusal == nil && !PathMatches(v.key, v.User, pass.Nonce, v.Path) {
-		v.refusal = passRequired()
+		v.refusal = elsewhere()
 	}
 	return pass.Nonce, nil
 }

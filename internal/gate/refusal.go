@@ -52,6 +52,13 @@ func passRequired() *RefusalError {
 	}}
 }
 
+// elsewhere is told to whom brings a pass to another address than its own.
+func elsewhere() *RefusalError {
+	return &RefusalError{Layer: "pass", Err: &sale.Error{
+		Code: sale.CodePassRequired, Message: "this is not the address that came with the pass", Hint: "buy at the path that POST /v1/sales/{sale}/passes answered",
+	}}
+}
+
 func passInvalid(f Flaw) *RefusalError {
 	return &RefusalError{Layer: "pass", Err: &sale.Error{
 		Code: sale.CodePassInvalid, Message: "the pass opens nothing: " + f.String(), Hint: "get another one with POST /v1/sales/{sale}/passes",
