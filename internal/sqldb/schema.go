@@ -87,24 +87,29 @@ func (s Schema) Up(ctx context.Context, db *sql.DB) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = s.check(ctx, db, last(p)); err == nil {
-		return nil, nil
-	}
-	if !errors.Is(err, ErrSchemaOlder) {
-		return nil, err
-	}
-	results, err := p.Up(ctx)
-	if err != nil {
-		if s.check(ctx, db, last(p)) == nil {
-			return nil, nil // somebody else was faster
+	for at := int64(-1); ; {
+		if err = s.check(ctx, db, last(p)); err == nil {
+			return nil, nil
 		}
-		return nil, fmt.Errorf("migrate: %w", err)
+		older, ok := errors.AsType[*MismatchError](err)
+		if !ok || !errors.Is(err, ErrSchemaOlder) {
+			return nil, err
+		}
+		results, failed := p.Up(ctx)
+		if failed == nil {
+			done := make([]Migration, 0, len(results))
+			for _, r := range results {
+				done = append(done, Migration{Version: r.Source.Version, Name: path.Base(r.Source.Path)})
+			}
+			return s.stamp(ctx, db, done)
+		}
+		// Where somebody else was faster, the version moves on, and the rest is worth
+		// another try.
+		if at == older.Have {
+			return nil, fmt.Errorf("migrate: %w", failed)
+		}
+		at = older.Have
 	}
-	done := make([]Migration, 0, len(results))
-	for _, r := range results {
-		done = append(done, Migration{Version: r.Source.Version, Name: path.Base(r.Source.Path)})
-	}
-	return s.stamp(ctx, db, done)
 }
 
 // Status returns every migration that the binary knows, in order, applied or

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
@@ -46,11 +47,33 @@ func migrate(ctx context.Context, path string) (applied []sqldb.Migration, err e
 	if err = create(path); err != nil {
 		return nil, fmt.Errorf("sqliteledger: %w", err)
 	}
-	err = onDB(writerDSN(path), func(s sqldb.Schema, db *sql.DB) (err error) {
-		applied, err = s.Up(ctx, db)
-		return err
-	})
-	return applied, err
+	limit := time.NewTimer(busyTimeout)
+	defer limit.Stop()
+	for {
+		err = onDB(writerDSN(path), func(s sqldb.Schema, db *sql.DB) (err error) {
+			applied, err = s.Up(ctx, db)
+			return err
+		})
+		// A new file that somebody else is about to give its log is busy at once, whatever
+		// its timeout says. Up may be repeated.
+		if !sqldb.IsBusy(err) || !again(ctx, limit.C) {
+			return applied, err
+		}
+	}
+}
+
+// again waits for a moment; it is false when it has been long enough.
+func again(ctx context.Context, limit <-chan time.Time) bool {
+	moment := time.NewTimer(10 * time.Millisecond)
+	defer moment.Stop()
+	select {
+	case <-moment.C:
+		return true
+	case <-limit:
+		return false
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // create makes an empty file where there is none, so that it is its owner's alone
