@@ -32,7 +32,8 @@ const round = 3 * time.Second
 // Every round has a name of its own.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	s := testenv.Redis(t, "appendfsync always")
+	// The log is rewritten as it grows: else each start takes longer than the one before.
+	s := testenv.Redis(t, "appendfsync always", "auto-aof-rewrite-percentage 100", "auto-aof-rewrite-min-size 1mb")
 	proxies := make([]*testenv.Proxy, 0, 4)
 	lockers := make([]*lock.Locker, 0, 4)
 	for range 4 {
@@ -57,16 +58,17 @@ func TestSoak(t *testing.T) {
 		harm(ctx, s, proxies, w)
 		work.Wait()
 		cancel()
-		require.Positive(t, w.entries)
 		require.Zero(t, w.backward)
 		w.history.Require(t)
 		for _, shared := range []*shared{w.readWrite, w.permits} {
-			require.Positive(t, shared.entries)
 			require.Zero(t, shared.overlaps)
 			shares += shared.entries
 		}
 		sections, lost = sections+w.entries, lost+w.lost
 	}
+	// A round may have nothing but bad luck; all of them together may not.
+	require.Positive(t, sections)
+	require.Positive(t, shares)
 	t.Logf("%d sections and %d shares, %d leases lost", sections, shares, lost)
 }
 
