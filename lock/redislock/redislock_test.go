@@ -88,6 +88,11 @@ func TestSentinel(t *testing.T) {
 	next := g.Replica()
 	g.Primary().Kill()
 	g.AwaitPrimary(next)
+	l := locker(t, open(t), lock.Config{})
+	require.Eventually(t, func() bool { // the client hears of it a moment later
+		lease, err := l.TryLock(t.Context(), "n")
+		return err == nil && lease.Unlock(t.Context()) == nil
+	}, 20*time.Second, 10*time.Millisecond)
 	t.Run("After", func(t *testing.T) { locktest.Run(t, everything, open) })
 }
 
