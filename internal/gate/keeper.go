@@ -66,7 +66,8 @@ type Keeper struct {
 }
 
 // New returns a Keeper with what the ledger and the files say now. Errors are those
-// of the ledger, and of settings that cannot be read.
+// of the ledger; settings and ranges that cannot be understood are told to the
+// Observer, and those of a new house are in force until they can.
 func New(ctx context.Context, o Options) (*Keeper, error) {
 	if o.Ledger == nil || o.Local == nil || o.Shared == nil || o.Now == nil {
 		return nil, errors.New("gate: something of Options is missing")
