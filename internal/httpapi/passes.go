@@ -8,6 +8,7 @@ import (
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/gate"
+	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
@@ -37,7 +38,7 @@ func getPass(ctx context.Context, x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if verdict := closedDoor(view.Status(x.api.engine.Now())); verdict != sale.Taken {
+	if verdict := ledger.Shut(&view.Sale, x.api.engine.Now()); verdict != "" {
 		return x.refuse(ctx, &engine.Decision{Verdict: verdict, View: view}, user)
 	}
 	if err = x.greet(x.receive(user, view)); err != nil {
@@ -59,24 +60,6 @@ func getPass(ctx context.Context, x *exchange) error {
 	}
 	x.reply(http.StatusCreated, typeJSON, render(out))
 	return nil
-}
-
-// closedDoor returns what a buy is told while the sale does not sell, or Taken.
-func closedDoor(s sale.Status) sale.Verdict {
-	switch s {
-	case sale.StatusLive:
-		return sale.Taken
-	case sale.StatusScheduled:
-		return sale.NotStarted
-	case sale.StatusPaused:
-		return sale.PausedNow
-	case sale.StatusEnded:
-		return sale.Ended
-	case sale.StatusClosed:
-		return sale.ClosedNow
-	case sale.StatusDraft, sale.StatusDeleted:
-	}
-	return sale.NoSuchSale
 }
 
 // became reports whether an order has come of a pass, queued ones too.
