@@ -41,9 +41,6 @@ func (p *Proxy) serve(accepted net.Conn) {
 	}
 	p.work.Go(l.replies)
 	l.requests()
-	p.mu.Lock()
-	delete(p.links, l)
-	p.mu.Unlock()
 }
 
 // requests carries requests to the server, one by one, until either side ends.
@@ -106,8 +103,14 @@ func (l *link) replies() {
 }
 
 // hangUp ends the connection in order. What is on its way to a client arrives.
+// The link is off the proxy's list before either side can see the end.
 func (l *link) hangUp() {
-	l.once.Do(func() { close(l.gone) })
+	l.once.Do(func() {
+		l.proxy.mu.Lock()
+		delete(l.proxy.links, l)
+		l.proxy.mu.Unlock()
+		close(l.gone)
+	})
 	_ = l.client.Close()
 	_ = l.server.Close()
 }
