@@ -106,16 +106,16 @@ func (o *DemoOptions) demonstrate(ctx context.Context, dir string, out io.Writer
 	}
 	report, err := o.play(run, s)
 	if err != nil && ctx.Err() != nil { // the user has had enough: no word of the server's
-		return report, errors.Join(err, s.stop())
+		return report, errors.Join(err, s.Stop())
 	}
 	if err != nil {
-		return report, errors.Join(err, s.stop(), s.logged())
+		return report, errors.Join(err, s.Stop(), s.logged())
 	}
 	report.Seconds = time.Since(begun).Seconds()
 	if err = o.write(&report, out); err == nil && o.Keep {
 		err = s.keep(ctx)
 	}
-	if err = errors.Join(err, s.stop()); err != nil {
+	if err = errors.Join(err, s.Stop()); err != nil {
 		err = errors.Join(err, s.logged())
 	}
 	if report.Broken() {
@@ -148,7 +148,7 @@ func (s *server) keep(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-s.done:
+	case <-s.Done():
 		return errors.New("the server has ended")
 	}
 }
@@ -170,7 +170,7 @@ func (o *DemoOptions) play(ctx context.Context, s *server) (DemoReport, error) {
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-s.done:
+		case <-s.Done():
 			cancel(errors.New("the server has ended in the middle of the sale"))
 		case <-ctx.Done():
 		}
@@ -207,20 +207,20 @@ func workers(connections int) int { return max(1, connections*3/4) }
 
 // build makes the clients.
 func (o *DemoOptions) build(s *server) (*stage, error) {
-	key, err := s.read("admin.key")
+	key, err := s.Read("admin.key")
 	if err != nil {
 		return nil, err
 	}
 	st := &stage{server: s, door: newPool(doorConnections(o.Buyers)), till: newPool(shopConnections)}
-	if st.secret, err = auth.ReadSecret(filepath.Join(s.dir, "jwt.key")); err != nil {
+	if st.secret, err = auth.ReadSecret(filepath.Join(s.Dir, "jwt.key")); err != nil {
 		return nil, err
 	}
 	// A try may have to stand in line for a connection.
 	once := client.Retry{Tries: 1, TryTimeout: o.Timeout}
-	if st.buyers, err = client.New(client.Options{URL: s.url, HTTPClient: st.door.http, Retry: once}); err != nil {
+	if st.buyers, err = client.New(client.Options{URL: s.URL, HTTPClient: st.door.http, Retry: once}); err != nil {
 		return nil, err
 	}
-	st.admin, err = client.New(client.Options{URL: s.url, Token: key, HTTPClient: st.till.http})
+	st.admin, err = client.New(client.Options{URL: s.URL, Token: key, HTTPClient: st.till.http})
 	return st, err
 }
 

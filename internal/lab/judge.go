@@ -12,6 +12,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/audit"
+	"github.com/doorbuster/doorbuster/internal/servers"
 )
 
 // judge compares the books with the server's account, lets the audit recount,
@@ -28,7 +29,7 @@ func (o *DemoOptions) judge(ctx context.Context, st *stage, c *crowd) (DemoRepor
 	b := c.books
 	r := DemoReport{
 		Sale: c.sale, Buyers: o.Buyers, Stock: int64(o.Stock), Latecomers: len(c.late), Seed: o.Seed,
-		Connections: st.door.size, Address: st.server.url, Dir: st.server.dir, Kept: o.Keep,
+		Connections: st.door.size, Address: st.server.URL, Dir: st.server.Dir, Kept: o.Keep,
 		Promises: b.reckon(account), Audit: found,
 		Attempts: tallies(b.answers), Accepted: firstSold(account.orders, b.answers, int64(o.Stock), c.opens), Refused: refusedAtDoor(b.answers),
 	}
@@ -137,9 +138,9 @@ func (o *DemoOptions) audited(sale string) []string {
 func (s *server) audit(ctx context.Context, more ...string) (audit.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, auditTime)
 	defer cancel()
-	args := append([]string{"audit", "--data-dir", s.dir, "--json"}, more...)
-	cmd := exec.CommandContext(ctx, s.binary, args...) //nolint:gosec // our own binary
-	cmd.Env, cmd.Dir = plainEnvironment(), s.dir
+	args := append([]string{"audit", "--data-dir", s.Dir, "--json"}, more...)
+	cmd := exec.CommandContext(ctx, s.Binary, args...) //nolint:gosec // our own binary
+	cmd.Env, cmd.Dir = servers.PlainEnvironment(), s.Dir
 	var out, trouble bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &trouble
 	err := cmd.Run()

@@ -52,9 +52,3 @@ func TestDemoRefusesImpossibleNumbers(t *testing.T) {
 		require.ErrorContains(t, err, "from 1 to")
 	}
 }
-
-func TestServersSettingsAreNotInherited(t *testing.T) {
-	t.Setenv("DOORBUSTER_LEDGER_URL", "sqlite:/srv/real.db")
-	require.NotContains(t, plainEnvironment(), "DOORBUSTER_LEDGER_URL=sqlite:/srv/real.db")
-	require.NotEmpty(t, plainEnvironment())
-}

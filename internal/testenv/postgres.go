@@ -2,19 +2,13 @@ package testenv
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"net/url"
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/doorbuster/doorbuster/internal/servers"
 )
 
 // PostgresServer is an empty database on a running PostgreSQL. The database is
@@ -27,6 +21,14 @@ type PostgresServer struct {
 	tb      testing.TB
 	cluster *cluster
 	own     bool
+}
+
+// cluster is a running PostgreSQL on which tests have databases.
+type cluster struct {
+	*servers.Postgres
+
+	original    sync.Once // see PostgresLike
+	originalErr error
 }
 
 // Postgres returns a fresh database on the one PostgreSQL of this test process,
@@ -53,9 +55,9 @@ func PostgresLike(tb testing.TB, prepare func(address string) error) *PostgresSe
 	}
 	const original = "original"
 	c.original.Do(func() {
-		c.originalErr = c.exec(context.Background(), "CREATE DATABASE "+original) //nolint:usetesting // for every test of the process
+		c.originalErr = c.Exec(context.Background(), "CREATE DATABASE "+original) //nolint:usetesting // for every test of the process
 		if c.originalErr == nil {
-			c.originalErr = prepare(c.url(original))
+			c.originalErr = prepare(c.URL(original))
 		}
 	})
 	if c.originalErr != nil {
@@ -68,14 +70,15 @@ func PostgresLike(tb testing.TB, prepare func(address string) error) *PostgresSe
 // and start again. Each setting is one of postgresql.conf, such as "fsync=on".
 func OwnPostgres(tb testing.TB, settings ...string) *PostgresServer {
 	tb.Helper()
-	c, err := newCluster(settings)
+	server, err := servers.NewPostgres(settings...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(c.discard)
-	if err := c.start(); err != nil {
+	tb.Cleanup(server.Discard)
+	if err := server.Start(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
+	c := &cluster{Postgres: server}
 	s := c.fresh(tb)
 	s.own = true
 	return s
@@ -86,11 +89,11 @@ func OwnPostgres(tb testing.TB, settings ...string) *PostgresServer {
 //
 //nolint:gochecknoglobals // see above
 var shared = sync.OnceValues(func() (*cluster, error) {
-	c, err := newCluster(nil)
+	server, err := servers.NewPostgres()
 	if err != nil {
 		return nil, err
 	}
-	return c, c.start()
+	return &cluster{Postgres: server}, server.Start(context.Background())
 })
 
 // Kill ends every process of the server at once, as a crash of its machine would:
@@ -100,7 +103,7 @@ var shared = sync.OnceValues(func() (*cluster, error) {
 func (s *PostgresServer) Kill() {
 	s.tb.Helper()
 	s.mustOwn()
-	if err := s.cluster.stop(syscall.SIGQUIT); err != nil {
+	if err := s.cluster.Stop(syscall.SIGQUIT); err != nil {
 		s.tb.Fatal(err)
 	}
 }
@@ -110,7 +113,7 @@ func (s *PostgresServer) Kill() {
 func (s *PostgresServer) Stop() {
 	s.tb.Helper()
 	s.mustOwn()
-	if err := s.cluster.stop(syscall.SIGINT); err != nil {
+	if err := s.cluster.Stop(syscall.SIGINT); err != nil {
 		s.tb.Fatal(err)
 	}
 }
@@ -119,13 +122,13 @@ func (s *PostgresServer) Stop() {
 func (s *PostgresServer) Start() {
 	s.tb.Helper()
 	s.mustOwn()
-	if err := s.cluster.start(); err != nil {
+	if err := s.cluster.Start(s.tb.Context()); err != nil {
 		s.tb.Fatal(err)
 	}
 }
 
 // Addr returns the host and port on which the server listens.
-func (s *PostgresServer) Addr() string { return s.cluster.addr() }
+func (s *PostgresServer) Addr() string { return s.cluster.Addr() }
 
 func (s *PostgresServer) mustOwn() {
 	s.tb.Helper()
@@ -149,92 +152,29 @@ func (c *cluster) fresh(tb testing.TB) *PostgresServer {
 func (c *cluster) copied(tb testing.TB, original string) *PostgresServer {
 	tb.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
-	if err := c.exec(tb.Context(), "CREATE DATABASE "+name+" TEMPLATE "+original+c.strategy()); err != nil {
-		tb.Fatalf("create a database: %v\n%s", err, c.log())
+	if err := c.Exec(tb.Context(), "CREATE DATABASE "+name+" TEMPLATE "+original+c.strategy()); err != nil {
+		tb.Fatalf("create a database: %v\n%s", err, c.Log())
 	}
 	tb.Cleanup(func() {
-		if c.running() {
+		if c.Running() {
 			// What a test left connected is thrown out. The test is over, so its
 			// context is too.
-			if err := c.exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil { //nolint:usetesting // see above
+			if err := c.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil { //nolint:usetesting // see above
 				tb.Errorf("drop the database: %v", err)
 			}
 		}
 		if tb.Failed() {
-			tb.Logf("PostgreSQL log:\n%s", c.log())
+			tb.Logf("PostgreSQL log:\n%s", c.Log())
 		}
 	})
-	return &PostgresServer{tb: tb, cluster: c, URL: c.url(name)}
-}
-
-// url names a database of the cluster.
-func (c *cluster) url(database string) string {
-	u := url.URL{
-		Scheme: "postgres", User: url.UserPassword(c.superuser, c.password), Host: c.addr(), Path: "/" + database,
-		RawQuery: "sslmode=disable",
-	}
-	return u.String()
-}
-
-// exec runs one statement in the cluster's own database, on the one connection that
-// is kept for that, since a new one costs the server more than the statement.
-func (c *cluster) exec(ctx context.Context, statement string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyIn)
-	defer cancel()
-	c.admin.Lock()
-	defer c.admin.Unlock()
-	if c.admin.conn == nil || c.admin.conn.IsClosed() || c.admin.conn.Ping(ctx) != nil {
-		conn, err := pgx.Connect(ctx, c.url("postgres"))
-		if err != nil {
-			return err
-		}
-		c.admin.conn = conn
-	}
-	_, err := c.admin.conn.Exec(ctx, statement)
-	return err
+	return &PostgresServer{tb: tb, cluster: c, URL: c.URL(name)}
 }
 
 // strategy copies a database file by file, where the server knows how: that is
 // quicker than to write each page to its log.
 func (c *cluster) strategy() string {
-	c.admin.Lock()
-	defer c.admin.Unlock()
-	version, _, _ := strings.Cut(c.admin.conn.PgConn().ParameterStatus("server_version"), ".")
-	if n, err := strconv.Atoi(version); err == nil && n >= 15 {
+	if c.Major() >= 15 {
 		return " STRATEGY FILE_COPY"
 	}
 	return ""
-}
-
-// secret returns a random password.
-func secret() string { return rand.Text() }
-
-// waitReady asks until the server answers or its process ends.
-func (c *cluster) waitReady(ended <-chan struct{}) error {
-	limit := time.NewTimer(readyIn)
-	defer limit.Stop()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		err := c.exec(context.Background(), "SELECT 1")
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ended:
-			return fmt.Errorf("PostgreSQL ended before it was ready: %w\n%s", err, c.log())
-		case <-limit.C:
-			return fmt.Errorf("PostgreSQL is not ready after %v: %w\n%s", readyIn, err, c.log())
-		case <-poll.C:
-		}
-	}
-}
-
-// log returns the end of what the server has written.
-func (c *cluster) log() string {
-	raw, err := os.ReadFile(c.logFile())
-	if err != nil {
-		return err.Error()
-	}
-	return string(raw[max(0, len(raw)-tailSize):])
 }

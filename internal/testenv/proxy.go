@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/doorbuster/doorbuster/internal/servers"
 )
 
 // Direction is one half of a connection.
@@ -64,7 +66,11 @@ type watch struct {
 // test.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	p := &Proxy{tb: tb, target: target, Addr: loopback(redisPort(tb)), links: make(map[*link]struct{})}
+	port, err := servers.FreePort()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{tb: tb, target: target, Addr: servers.Loopback(port), links: make(map[*link]struct{})}
 	p.listen()
 	tb.Cleanup(func() {
 		p.Cut()

@@ -1,45 +1,25 @@
 package testenv
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
-)
 
-const (
-	installRedis = "sudo apt-get install -y redis-server"
-	// bindAttempts is how often a port that somebody took in between is
-	// replaced by another.
-	bindAttempts = 5
+	"github.com/doorbuster/doorbuster/internal/servers"
 )
 
 // RedisServer is a real redis-server on a loopback port, in a folder of its own.
 // Port and folder stay over restarts.
 type RedisServer struct {
-	Addr string // host:port
-	URL  string // redis://host:port
-	Dir  string // its folder: redis.conf, append-only file, snapshot, nodes.conf
+	*servers.Redis
 
-	tb       testing.TB
-	port     int
-	args     []string // further words of the command line
-	env      []string // further entries of the environment
-	settings []string
-	proc     *process
-	log      *tail
+	tb testing.TB
 
 	mu     sync.Mutex
 	client rueidis.Client // of this run of the server; nil until it is asked for
@@ -56,153 +36,65 @@ func Redis(tb testing.TB, settings ...string) *RedisServer {
 
 func startRedis(tb testing.TB, s *RedisServer, env []string) *RedisServer {
 	tb.Helper()
-	s.env = env
-	for range bindAttempts {
-		s.move(redisPort(tb))
-		s.Begin()
-		if s.listens() {
-			s.waitReady()
-			return s
-		}
-	}
-	tb.Fatalf("redis-server does not start:\n%s", s.log)
-	return nil
+	s.Env = env
+	s.Start()
+	return s
 }
 
 // ReplicaOf returns the setting that makes a server the replica of another.
 func ReplicaOf(primary *RedisServer) string {
-	return fmt.Sprintf("replicaof 127.0.0.1 %d", primary.port)
+	return fmt.Sprintf("replicaof 127.0.0.1 %d", primary.Port)
 }
 
 func newRedis(tb testing.TB, settings []string) *RedisServer {
 	tb.Helper()
-	s := &RedisServer{tb: tb, Dir: tb.TempDir(), log: &tail{}, settings: append([]string{
-		"bind 127.0.0.1", "daemonize no", "save \"\"", "databases 16", "enable-debug-command local",
-		"appendonly yes", "appendfsync everysec", "maxmemory-policy noeviction",
+	s := &RedisServer{tb: tb, Redis: servers.NewRedis(tb.TempDir(), append([]string{
+		"enable-debug-command local",
 		// A replica is ready at once, not after five seconds of waiting for others.
 		"repl-diskless-sync-delay 0", "repl-ping-replica-period 1",
-	}, settings...)}
+	}, settings...)...)}
 	tb.Cleanup(func() {
 		s.Kill()
 		if tb.Failed() {
-			tb.Logf("log of redis-server %s:\n%s", s.Addr, s.log)
+			tb.Logf("log of redis-server %s:\n%s", s.Addr, s.Log())
 		}
 	})
 	return s
 }
 
-// move gives the server its port and writes its configuration; a server may
-// rewrite that file later, as after a fail-over.
-func (s *RedisServer) move(port int) {
+// must fails the test on an error and shows what the server has written.
+func (s *RedisServer) must(err error) {
 	s.tb.Helper()
-	s.port, s.Addr, s.URL = port, loopback(port), "redis://"+loopback(port)
-	lines := append([]string{"port " + strconv.Itoa(port), fmt.Sprintf("dir %q", s.Dir)}, s.settings...)
-	if err := os.WriteFile(s.conf(), []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		s.tb.Fatalf("write redis.conf: %v", err)
+	if err != nil {
+		s.tb.Fatalf("redis-server: %v\n%s", err, s.Log())
 	}
 }
-
-func (s *RedisServer) conf() string { return filepath.Join(s.Dir, "redis.conf") }
 
 // Configure adds lines to the configuration that the next Start reads.
 func (s *RedisServer) Configure(settings ...string) {
 	s.tb.Helper()
-	f, err := os.OpenFile(s.conf(), os.O_APPEND|os.O_WRONLY, 0)
-	if err == nil {
-		_, err = f.WriteString(strings.Join(settings, "\n") + "\n")
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		s.tb.Fatalf("write redis.conf: %v", err)
-	}
+	s.must(s.Redis.Configure(settings...))
 }
 
 // Start starts the server again after Kill or Stop, on the same port and with
 // what its folder holds, and waits until it answers.
 func (s *RedisServer) Start() {
 	s.tb.Helper()
-	s.Begin()
-	s.waitReady()
+	s.must(s.Redis.Start(s.tb.Context()))
 }
 
 // Begin does what Start does, but does not wait: the server may not listen yet,
 // or may be loading.
 func (s *RedisServer) Begin() {
 	s.tb.Helper()
-	path := program(s.tb, "redis-server", installRedis)
-	cmd := exec.Command(path, append([]string{s.conf()}, s.args...)...) //nolint:gosec,noctx // found in PATH; stopped by pid
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, s.log, s.log
-	cmd.Env = append(os.Environ(), s.env...)
-	proc, err := spawn(cmd)
-	if err != nil {
-		s.tb.Fatalf("start redis-server: %v", err)
-	}
-	s.proc = proc
+	s.must(s.Redis.Begin())
 }
 
 // AwaitListening waits after Begin until the server accepts connections. It may
 // still be loading.
 func (s *RedisServer) AwaitListening() {
 	s.tb.Helper()
-	if !s.listens() {
-		s.tb.Fatalf("redis-server does not get its port:\n%s", s.log)
-	}
-}
-
-// listens waits until the server accepts connections; it is false when the
-// server has ended because somebody else has its port.
-func (s *RedisServer) listens() bool {
-	s.tb.Helper()
-	taken := false
-	await(s.tb, "redis-server "+s.Addr+" listens", func() error {
-		if !s.proc.running() {
-			if taken = strings.Contains(s.log.String(), "in use"); taken {
-				return nil
-			}
-			s.tb.Fatalf("redis-server ended:\n%s", s.log)
-		}
-		conn, err := net.DialTimeout("tcp", s.Addr, time.Second) //nolint:noctx // it has a timeout
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	})
-	return !taken
-}
-
-func (s *RedisServer) waitReady() {
-	s.tb.Helper()
-	await(s.tb, "redis-server "+s.Addr+" answers", func() error {
-		if !s.proc.running() {
-			s.tb.Fatalf("redis-server ended before it was ready:\n%s", s.log)
-		}
-		return s.ping()
-	})
-}
-
-// ping speaks to the server by hand, so that no client's idea of retries or
-// handshakes is in between.
-func (s *RedisServer) ping() error {
-	conn, err := net.DialTimeout("tcp", s.Addr, time.Second) //nolint:noctx // it has a timeout
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	if err = conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
-		return err
-	}
-	if _, err = conn.Write([]byte("PING\r\n")); err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	if err != nil {
-		return err
-	}
-	// A server that asks for a password answers, too.
-	if line = strings.TrimSpace(line); line != "+PONG" && !strings.HasPrefix(line, "-NOAUTH") {
-		return errors.New(line)
-	}
-	return nil
+	s.must(s.Redis.AwaitListening(s.tb.Context()))
 }
 
 // Kill ends the server with SIGKILL, as a crash would, and waits for its end. It
@@ -215,10 +107,7 @@ func (s *RedisServer) Stop() { s.end(syscall.SIGTERM) }
 
 func (s *RedisServer) end(sig syscall.Signal) {
 	s.tb.Helper()
-	if s.proc == nil {
-		return
-	}
-	if err := s.proc.end(sig, readyIn); err != nil {
+	if err := s.End(sig); err != nil {
 		s.tb.Errorf("redis-server: %v", err)
 	}
 	s.mu.Lock()
@@ -231,20 +120,10 @@ func (s *RedisServer) end(sig syscall.Signal) {
 
 // Pause stops the server with SIGSTOP: its connections stay open and nothing is
 // answered until Resume.
-func (s *RedisServer) Pause() { s.signal(syscall.SIGSTOP) }
+func (s *RedisServer) Pause() { s.must(s.Signal(syscall.SIGSTOP)) }
 
 // Resume lets a paused server go on.
-func (s *RedisServer) Resume() { s.signal(syscall.SIGCONT) }
-
-func (s *RedisServer) signal(sig syscall.Signal) {
-	s.tb.Helper()
-	if err := s.proc.signal(sig); err != nil {
-		s.tb.Fatalf("signal redis-server: %v", err)
-	}
-}
-
-// Log returns the end of what the server has written.
-func (s *RedisServer) Log() string { return s.log.String() }
+func (s *RedisServer) Resume() { s.must(s.Signal(syscall.SIGCONT)) }
 
 // Client returns a plain client of the server for the test's own looks. It lives
 // as long as this run of the server: after Start ask for another. Reads are
@@ -267,7 +146,7 @@ func (s *RedisServer) connect() (rueidis.Client, error) {
 	}
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{s.Addr}, ForceSingleClient: true, DisableCache: true, AlwaysRESP2: true,
-		ReadBufferEachConn: clientBuffer, WriteBufferEachConn: clientBuffer, ConnWriteTimeout: readyIn,
+		ReadBufferEachConn: clientBuffer, WriteBufferEachConn: clientBuffer, ConnWriteTimeout: servers.ReadyIn,
 	})
 	if err == nil {
 		s.client = client
@@ -308,7 +187,7 @@ func reads(words []string) bool {
 // empty answer is empty, a list has a line for each entry.
 func (s *RedisServer) Must(words ...string) string {
 	s.tb.Helper()
-	ctx, cancel := context.WithTimeout(s.tb.Context(), readyIn)
+	ctx, cancel := context.WithTimeout(s.tb.Context(), servers.ReadyIn)
 	defer cancel()
 	msg, err := s.Do(ctx, words...).ToMessage()
 	if rueidis.IsRedisNil(err) {

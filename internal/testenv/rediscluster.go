@@ -62,7 +62,7 @@ func (c *RedisNodes) firstSlot(i int) int { return i * slots / len(c.Nodes) }
 
 func (s *RedisServer) meet(other *RedisServer) {
 	s.tb.Helper()
-	s.Must("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.port))
+	s.Must("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port))
 }
 
 // await waits until every node given sees the whole cluster in order.

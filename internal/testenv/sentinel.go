@@ -34,27 +34,19 @@ func Sentinel(tb testing.TB, settings ...string) *SentinelGroup {
 func startSentinel(tb testing.TB, name string, primary *RedisServer) *RedisServer {
 	tb.Helper()
 	s := newRedis(tb, nil)
-	s.args = []string{"--sentinel"}
-	s.settings = []string{
+	s.Args = []string{"--sentinel"}
+	s.Settings = []string{
 		"bind 127.0.0.1", "daemonize no",
-		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", name, primary.port),
+		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", name, primary.Port),
 		"sentinel down-after-milliseconds " + name + " 500",
 		"sentinel failover-timeout " + name + " 3000",
 	}
-	for range bindAttempts {
-		s.move(redisPort(tb))
-		s.Begin()
-		if s.listens() {
-			s.waitReady()
-			// Sentinels find each other by messages that they send every two
-			// seconds otherwise.
-			s.Must("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "100")
-			s.Must("SENTINEL", "DEBUG", "INFO-PERIOD", "200")
-			return s
-		}
-	}
-	tb.Fatalf("redis-sentinel does not start:\n%s", s.log)
-	return nil
+	s.Start()
+	// Sentinels find each other by messages that they send every two seconds
+	// otherwise.
+	s.Must("SENTINEL", "DEBUG", "PUBLISH-PERIOD", "100")
+	s.Must("SENTINEL", "DEBUG", "INFO-PERIOD", "200")
+	return s
 }
 
 // complete reports what a sentinel does not know yet.

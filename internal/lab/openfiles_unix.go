@@ -2,13 +2,7 @@
 
 package lab
 
-import (
-	"os"
-	"syscall"
-)
-
-// askToEnd asks a process to end in order.
-func askToEnd(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
+import "syscall"
 
 // openFiles returns how many files a process may have open, at most enough.
 func openFiles(enough int) int {

@@ -1,4 +1,6 @@
-package testenv
+//go:build unix
+
+package servers
 
 import (
 	"errors"
@@ -9,12 +11,13 @@ import (
 	"syscall"
 )
 
+func askToEnd(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
+
 // unprivileged returns how to start a program that refuses to be run by root,
 // as the first of the users that exists, and a function that gives a path to
 // that user. For anybody but root the program is simply run.
 func unprivileged(names ...string) (attr *syscall.SysProcAttr, own func(path string) error, err error) {
-	// A group of its own, so that a signal from the keyboard does not reach it.
-	attr = &syscall.SysProcAttr{Setpgid: true}
+	attr = &syscall.SysProcAttr{Setpgid: true} // see Start
 	if os.Getuid() != 0 {
 		return attr, func(string) error { return nil }, nil
 	}

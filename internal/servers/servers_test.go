@@ -1,0 +1,93 @@
+package servers_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/internal/servers"
+)
+
+func TestRedisKeepsItsPortOverACrash(t *testing.T) {
+	t.Parallel()
+	s := servers.NewRedis(t.TempDir(), "maxmemory 8mb")
+	require.NoError(t, s.End(syscall.SIGKILL), "nothing runs yet")
+	require.NoError(t, s.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, s.End(syscall.SIGTERM)) })
+	addr := s.Addr
+	require.NoError(t, s.End(syscall.SIGKILL))
+	require.NoError(t, s.End(syscall.SIGKILL), "a second time")
+	require.NoError(t, s.Start(t.Context()))
+	require.Equal(t, addr, s.Addr)
+	require.Equal(t, "redis://"+addr, s.URL)
+}
+
+func TestRedisThatCannotStartSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := servers.NewRedis(t.TempDir(), "no-such-setting 1")
+	require.ErrorContains(t, s.Start(t.Context()), "no-such-setting")
+}
+
+func TestPostgresLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	s, err := servers.NewPostgres("fsync=on")
+	require.NoError(t, err)
+	require.False(t, s.Running())
+	require.NoError(t, s.Start(t.Context()))
+	require.NoError(t, s.Exec(t.Context(), "CREATE DATABASE shop"))
+	require.GreaterOrEqual(t, s.Major(), 13)
+	require.Contains(t, s.URL("shop"), "@"+s.Addr()+"/shop?")
+	s.Discard()
+	require.False(t, s.Running())
+	require.Error(t, s.Exec(t.Context(), "SELECT 1"))
+	s.Discard()
+}
+
+func TestProgramsThatAreMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	err := servers.NewRedis(t.TempDir()).Start(t.Context())
+	missing, ok := errors.AsType[*servers.MissingError](err)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, "redis-server is not installed", err.Error())
+	require.Contains(t, missing.Hint(), "apt-get install -y redis-server")
+}
+
+func TestWaitingEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	never := errors.New("it does not")
+	err := servers.Await(ctx, "the sun rises", func() error { return never })
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, never)
+	require.ErrorContains(t, err, "the sun rises")
+}
+
+func TestProcessThatDoesNotObeyIsKilled(t *testing.T) {
+	t.Parallel()
+	ready := filepath.Join(t.TempDir(), "ready")
+	p, err := servers.Start(exec.CommandContext(t.Context(), "sh", "-c", `trap "" TERM; : >"$0"; while :; do sleep 60; done`, ready), syscall.SIGKILL) //nolint:gosec // fixed words
+	require.NoError(t, err)
+	require.NoError(t, servers.Await(t.Context(), "it has set its trap", func() error {
+		_, err := os.Stat(ready)
+		return err
+	}))
+	require.True(t, p.Running())
+	require.ErrorContains(t, p.Stop(50*time.Millisecond), "was killed")
+	require.False(t, p.Running())
+	require.NoError(t, p.Signal(syscall.SIGTERM), "it is gone")
+	require.False(t, p.State().Success())
+}
+
+func TestServersSettingsAreNotInherited(t *testing.T) {
+	t.Setenv("DOORBUSTER_LEDGER_URL", "sqlite:/srv/real.db")
+	require.NotContains(t, servers.PlainEnvironment(), "DOORBUSTER_LEDGER_URL=sqlite:/srv/real.db")
+	require.NotEmpty(t, servers.PlainEnvironment())
+}
