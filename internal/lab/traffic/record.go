@@ -7,6 +7,9 @@ import (
 )
 
 // Record is what a crowd has seen.
+//
+// Each step that left has one answer in a class, be it Failed; so has each visit that
+// found no connection, which is Failed without having left.
 type Record struct {
 	Start time.Time
 	Slot  time.Duration
@@ -16,8 +19,8 @@ type Record struct {
 	// Waited holds, per class, µs from the instant a step was due to its answer;
 	// Served, from the request's leaving to its answer.
 	Waited, Served [Classes]*hdrhistogram.Histogram
-	// Late holds, in µs, how much after its instant each visit left: the crowd's
-	// own failing, not the server's.
+	// Late holds, in µs, how much after its instant each visit left. That is the
+	// crowd's own failing, unless the server's slowness held every connection.
 	Late *hdrhistogram.Histogram
 	// Stages holds, per name of a Server-Timing entry, µs; of buys only.
 	Stages map[string]*hdrhistogram.Histogram
@@ -46,11 +49,4 @@ type Slot struct {
 type StageSum struct {
 	Count int64
 	Sum   time.Duration
-}
-
-// Live is a glance at a crowd that is running.
-type Live struct {
-	Offered, Sent int64
-	Answers       [Classes]int64
-	InFlight      int64
 }

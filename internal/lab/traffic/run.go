@@ -1,7 +1,9 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/lab/wire"
@@ -18,6 +20,9 @@ type Step struct {
 	Order   string
 	Receipt string
 	Tries   int
+	// Target is where the step goes, for its host and prefix. Run sets it before it
+	// asks for the request.
+	Target *wire.Target
 }
 
 // Class says which histogram an answer belongs to.
@@ -63,11 +68,61 @@ type Options struct {
 	// Drain is how long after the last visit is answered the run waits for what
 	// follows, 30 s; what is left then is counted as abandoned.
 	Drain time.Duration
+	// Gauge lets somebody look while the crowd runs; nil is nobody.
+	Gauge *Gauge
 }
 
-// Run opens the connections, carries out the plan and returns what was seen. It
-// ends with the last answer, or early with ctx: the record is then of what was. The
-// error says why nothing could be done at all.
-func Run(ctx context.Context, target *wire.Target, plan []Visit, script Script, o Options) (*Record, error) {
-	panic("not yet")
+const (
+	mostConnections  = 2000
+	defaultFollowers = 64
+	defaultTimeout   = 10 * time.Second
+	defaultSlot      = 100 * time.Millisecond
+	defaultDrain     = 30 * time.Second
+	// spareFiles are left for everything that is no connection of a crowd.
+	spareFiles = 256
+	// settleTime lies between the opening of the connections and the first visit,
+	// where the start is not given.
+	settleTime = 20 * time.Millisecond
+)
+
+// fill puts the defaults in. More connections than visits would stand idle.
+func (o *Options) fill(plan []Visit) error {
+	if o.Connections < 0 || o.Followers < 0 || o.Timeout < 0 || o.Slot < 0 || o.Drain < 0 {
+		return errors.New("numbers of connections and times are positive, or 0 for the default")
+	}
+	if o.Followers == 0 {
+		o.Followers = defaultFollowers
+	}
+	if o.Connections == 0 {
+		o.Connections = min(mostConnections, openFiles(mostConnections+o.Followers+spareFiles)-o.Followers-spareFiles)
+	}
+	o.Connections = max(1, min(o.Connections, len(plan)))
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.Slot = cmp.Or(o.Slot, defaultSlot)
+	o.Drain = cmp.Or(o.Drain, defaultDrain)
+	return nil
+}
+
+// Run opens the connections, spread evenly over the targets, carries out the plan
+// and returns what was seen. It ends with the last answer, or early with ctx: the
+// record is then of what was. The error says why nothing could be done at all: the
+// plan is empty, the record would be too long, or no target can be reached.
+//
+// A connection that breaks fails the step it was used for, is never told a step
+// again, and is opened anew. Where a target cannot be reached its connections go to
+// the others; where none can, visits fail as they come due.
+func Run(ctx context.Context, targets []*wire.Target, plan []Visit, script Script, o Options) (*Record, error) {
+	if len(plan) == 0 || len(targets) == 0 {
+		return nil, errors.New("there is nobody to send, or nowhere to send them")
+	}
+	if err := o.fill(plan); err != nil {
+		return nil, err
+	}
+	first, err := firstSlot(plan, &o)
+	if err != nil {
+		return nil, err
+	}
+	r := newRun(targets, plan, script, &o)
+	r.books.first = first
+	return r.run(ctx)
 }
