@@ -178,7 +178,7 @@ func (b *Books) Unsure(buyer int32) bool {
 func (b *Books) Faults() []Fault {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var all []Fault
+	all := make([]Fault, 0, len(b.faults))
 	for _, f := range b.faults {
 		all = append(all, *f)
 	}

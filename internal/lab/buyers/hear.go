@@ -93,7 +93,7 @@ func (c *Script) again(s *traffic.Step, out *traffic.Outcome, after time.Duratio
 	next := *s
 	next.Tries++
 	out.Next = &next
-	out.After = after + time.Duration(c.lot(s, uint64(traffic.Kinds)+uint64(s.Tries)%200).Int64N(int64(spread)))
+	out.After = after + time.Duration(c.lot(s, traffic.Kinds+traffic.Kind(s.Tries&0x7f)).Int64N(int64(spread)))
 }
 
 // pause returns what Retry-After asks for.

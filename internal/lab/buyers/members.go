@@ -53,7 +53,7 @@ func token(text []byte) (value, rest []byte, ok bool) {
 	if len(text) == 0 {
 		return nil, nil, false
 	}
-	end := 0
+	var end int
 	switch text[0] {
 	case '"':
 		end = closing(text)

@@ -34,7 +34,6 @@ type Conduct struct {
 
 // Options say what a script is about.
 type Options struct {
-	Target   *wire.Target // whose host and prefix the requests name
 	Sale     string
 	Item     string // may be empty where the sale has one
 	Quantity int64  // of each click, 1
@@ -47,28 +46,28 @@ type Options struct {
 	Conduct Conduct
 }
 
-// Script is what a crowd does at one server; it is a traffic.Script. Several scripts
-// may share books and cast.
+// Script is what a crowd does; it is a traffic.Script. Several scripts may share cast
+// and books.
 type Script struct {
 	cast    *Cast
 	books   *Books
 	options Options
 	words   *words
 
-	look             []byte // a whole request
-	buyHead, buyTail []byte // around token and key
-	orders, host     []byte // of requests about an order: the path before its id, and what follows the path
+	path string // of the sale, behind the prefix of a server
+	head []byte // of a buy, before the token
+	body []byte
 }
 
-// New returns the script of a crowd at one server. The error says what of the options
+// New returns the script of a crowd. The error says what of the options
 // makes no sense.
 func New(c *Cast, b *Books, o Options) (*Script, error) {
 	if o.Quantity == 0 {
 		o.Quantity = 1
 	}
 	switch w := o.Conduct; {
-	case o.Target == nil || o.Sale == "":
-		return nil, errors.New("buyers: a crowd needs a server and a sale")
+	case o.Sale == "":
+		return nil, errors.New("buyers: a crowd needs a sale")
 	case !visible(o.Run):
 		return nil, errors.New("buyers: the name of the run is not visible ASCII")
 	case w.Pay < 0 || w.Cancel < 0 || w.Pay+w.Cancel > 1:
@@ -80,15 +79,11 @@ func New(c *Cast, b *Books, o Options) (*Script, error) {
 	if err != nil {
 		return nil, fmt.Errorf("buyers: the body of a buy: %w", err)
 	}
-	path := o.Target.Prefix + "/v1/sales/" + url.PathEscape(o.Sale)
-	host := " HTTP/1.1\r\nHost: " + o.Target.Host + "\r\nUser-Agent: doorbuster-bench\r\n"
 	return &Script{
 		cast: c, books: b, options: o, words: newWords(),
-		look: []byte("GET " + path + host + "\r\n"),
-		buyHead: []byte("POST " + path + "/orders" + host + "Content-Type: application/json\r\nContent-Length: " +
-			strconv.Itoa(len(body)) + "\r\nAuthorization: Bearer "),
-		buyTail: append([]byte("\r\n\r\n"), body...),
-		orders:  []byte(o.Target.Prefix + "/v1/orders/"), host: []byte(host),
+		path: "/v1/sales/" + url.PathEscape(o.Sale),
+		head: []byte("Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\nAuthorization: Bearer "),
+		body: body,
 	}, nil
 }
 
@@ -96,35 +91,45 @@ func New(c *Cast, b *Books, o Options) (*Script, error) {
 func (c *Script) Request(dst []byte, s *traffic.Step) []byte {
 	switch s.Kind {
 	case traffic.Buy:
-		dst = append(append(dst, c.buyHead...), c.cast.tokens[s.Buyer]...)
+		dst = line(dst, s.Target, "POST ", c.path, "/orders")
+		dst = append(append(dst, c.head...), c.cast.tokens[s.Buyer]...)
 		dst = append(dst, "\r\nIdempotency-Key: "...)
-		dst = c.appendKey(dst, s)
-		return append(dst, c.buyTail...)
+		dst = append(c.appendKey(dst, s), "\r\n\r\n"...)
+		return append(dst, c.body...)
 	case traffic.Poll:
-		dst = c.about(append(dst, "GET "...), s.Order, "", c.cast.tokens[s.Buyer])
+		dst = bearer(line(dst, s.Target, "GET ", ordersPath, s.Order), c.cast.tokens[s.Buyer])
 		if s.Receipt != "" {
-			dst = append(append(dst, "\r\nDoorbuster-Receipt: "...), s.Receipt...)
+			dst = append(append(append(dst, "Doorbuster-Receipt: "...), s.Receipt...), "\r\n"...)
 		}
-		if c.options.Conduct.Wait >= time.Second {
-			dst = strconv.AppendInt(append(dst, "\r\nPrefer: wait="...), int64(c.options.Conduct.Wait/time.Second), 10)
+		if wait := c.options.Conduct.Wait; wait >= time.Second {
+			dst = append(strconv.AppendInt(append(dst, "Prefer: wait="...), int64(wait/time.Second), 10), "\r\n"...)
 		}
-		return append(dst, "\r\n\r\n"...)
 	case traffic.Pay:
 		return c.payment(dst, s)
 	case traffic.Cancel:
-		dst = c.about(append(dst, "POST "...), s.Order, "/cancel", c.cast.tokens[s.Buyer])
-		return append(dst, "\r\nContent-Length: 0\r\n\r\n"...)
+		dst = bearer(line(dst, s.Target, "POST ", ordersPath, s.Order, "/cancel"), c.cast.tokens[s.Buyer])
+		dst = append(dst, "Content-Length: 0\r\n"...)
 	case traffic.Look, traffic.Kinds:
+		dst = line(dst, s.Target, "GET ", c.path)
 	}
-	return append(dst, c.look...)
+	return append(dst, "\r\n"...)
 }
 
-// about appends a request about an order behind its method, to the end of the
-// authorization.
-func (c *Script) about(dst []byte, order, what, token string) []byte {
-	dst = append(append(dst, c.orders...), order...)
-	dst = append(append(dst, what...), c.host...)
-	return append(append(dst, "Authorization: Bearer "...), token...)
+const ordersPath = "/v1/orders/"
+
+// line appends the first lines of a request: the method, the path behind the server's
+// prefix, and the host.
+func line(dst []byte, to *wire.Target, method string, path ...string) []byte {
+	dst = append(append(dst, method...), to.Prefix...)
+	for _, part := range path {
+		dst = append(dst, part...)
+	}
+	dst = append(append(dst, " HTTP/1.1\r\nHost: "...), to.Host...)
+	return append(dst, "\r\nUser-Agent: doorbuster-bench\r\n"...)
+}
+
+func bearer(dst []byte, token string) []byte {
+	return append(append(append(dst, "Authorization: Bearer "...), token...), "\r\n"...)
 }
 
 func (c *Script) payment(dst []byte, s *traffic.Step) []byte {
@@ -133,8 +138,8 @@ func (c *Script) payment(dst []byte, s *traffic.Step) []byte {
 	if err != nil { // strings and numbers can always be written
 		body = nil
 	}
-	dst = c.about(append(dst, "POST "...), s.Order, "/payments", c.options.ShopKey)
-	dst = append(dst, "\r\nContent-Type: application/json\r\nContent-Length: "...)
+	dst = bearer(line(dst, s.Target, "POST ", ordersPath, s.Order, "/payments"), c.options.ShopKey)
+	dst = append(dst, "Content-Type: application/json\r\nContent-Length: "...)
 	dst = append(strconv.AppendInt(dst, int64(len(body)), 10), "\r\n\r\n"...)
 	return append(dst, body...)
 }
@@ -156,7 +161,7 @@ func (c *Script) now() time.Duration { return time.Since(c.options.Start) }
 // conduct returns what a buyer does with an order that has been reserved for him.
 func (c *Script) conduct(s *traffic.Step, o *Order) (*traffic.Step, time.Duration) {
 	w := &c.options.Conduct
-	r := c.lot(s, uint64(traffic.Pay))
+	r := c.lot(s, traffic.Pay)
 	at, think := r.Float64(), w.Think/2+time.Duration(r.Float64()*float64(w.Think))
 	next := &traffic.Step{Buyer: s.Buyer, Click: s.Click, Order: o.ID}
 	switch {
@@ -172,7 +177,7 @@ func (c *Script) conduct(s *traffic.Step, o *Order) (*traffic.Step, time.Duratio
 
 // lot returns a source that draws what one buyer does after one click: the same in
 // each run with the seed.
-func (c *Script) lot(s *traffic.Step, what uint64) *rand.Rand {
-	of := uint64(uint32(s.Buyer))<<24 | uint64(uint16(s.Click))<<8 | what //nolint:gosec // bits, not numbers
-	return rand.New(rand.NewPCG(c.options.Seed, of))                      //nolint:gosec // drawn to be repeated, not to be secret
+func (c *Script) lot(s *traffic.Step, what traffic.Kind) *rand.Rand {
+	of := uint64(uint32(s.Buyer))<<24 | uint64(uint16(s.Click))<<8 | uint64(what) //nolint:gosec // bits, not numbers
+	return rand.New(rand.NewPCG(c.options.Seed, of))                              //nolint:gosec // drawn to be repeated, not to be secret
 }

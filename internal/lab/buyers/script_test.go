@@ -38,7 +38,7 @@ func newWorld(t *testing.T, change func(*buyers.Options)) world {
 	require.NoError(t, err)
 	w := world{cast: cast, books: buyers.NewBooks(cast)}
 	o := buyers.Options{
-		Target: &wire.Target{Host: "shop.example:81", Prefix: "/base"}, Sale: "drop", Run: "r1", Seed: 3,
+		Sale: "drop", Run: "r1", Seed: 3,
 		Start: time.Now().Add(-time.Second), ShopKey: shopKey,
 	}
 	if change != nil {
@@ -52,6 +52,7 @@ func newWorld(t *testing.T, change func(*buyers.Options)) world {
 // read parses what the script renders as a server would.
 func (w *world) read(t *testing.T, s traffic.Step) (request *http.Request, body string) {
 	t.Helper()
+	s.Target = &wire.Target{Host: "shop.example:81", Prefix: "/base"}
 	text := w.script.Request([]byte("before"), &s)
 	require.True(t, bytes.HasPrefix(text, []byte("before")), "the request is appended")
 	in := bufio.NewReader(bytes.NewReader(text[len("before"):]))
@@ -287,18 +288,18 @@ func TestConductFollowsTheSeed(t *testing.T) {
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	good := buyers.Options{Target: &wire.Target{}, Sale: "drop", Run: "r"}
+	good := buyers.Options{Sale: "drop", Run: "r"}
 	for want, o := range map[string]buyers.Options{
-		"a server and a sale":           {Run: "r"},
-		"the name of the run":           {Target: good.Target, Sale: "drop"},
-		"shares":                        {Target: good.Target, Sale: "drop", Run: "r", Conduct: buyers.Conduct{Cancel: 1.5}},
-		"an API key with scope shop":    {Target: good.Target, Sale: "drop", Run: "r", Conduct: buyers.Conduct{Pay: 0.5}},
-		"from 0 to 1 together":          {Target: good.Target, Sale: "drop", Run: "r", ShopKey: "k", Conduct: buyers.Conduct{Pay: 0.6, Cancel: 0.6}},
-		"the run is not visible ASCII":  {Target: good.Target, Sale: "drop", Run: "a\r\nb"},
-		"that pay and cancel are from ": {Target: good.Target, Sale: "drop", Run: "r", Conduct: buyers.Conduct{Pay: -1}},
+		"needs a sale":                  {Run: "r"},
+		"the name of the run":           {Sale: "drop"},
+		"shares":                        {Sale: "drop", Run: "r", Conduct: buyers.Conduct{Cancel: 1.5}},
+		"an API key with scope shop":    {Sale: "drop", Run: "r", Conduct: buyers.Conduct{Pay: 0.5}},
+		"from 0 to 1 together":          {Sale: "drop", Run: "r", ShopKey: "k", Conduct: buyers.Conduct{Pay: 0.6, Cancel: 0.6}},
+		"the run is not visible ASCII":  {Sale: "drop", Run: "a\r\nb"},
+		"that pay and cancel are from ": {Sale: "drop", Run: "r", Conduct: buyers.Conduct{Pay: -1}},
 	} {
 		_, err := buyers.New(w.cast, w.books, o)
-		assert.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, want)
 	}
 	_, err := buyers.New(w.cast, w.books, good)
 	assert.NoError(t, err)
