@@ -127,11 +127,10 @@ func compare(ctx context.Context, node rueidis.Client, ledger Clock) (Offset, er
 func inspect(ctx context.Context, addr string, node rueidis.Client) (Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkCall)
 	defer cancel()
-	text, err := node.Do(ctx, node.B().Info().Build()).ToString()
+	info, err := Info(ctx, node)
 	if err != nil {
-		return Server{}, Trouble("INFO", err)
+		return Server{}, err
 	}
-	info := fields(text)
 	s := Server{
 		Addr: addr, Version: info["redis_version"], Policy: info["maxmemory_policy"], MaxMemory: number(info["maxmemory"]),
 		AppendOnly: info["aof_enabled"] == "1", Replicas: number(info["connected_slaves"]),

@@ -1,9 +1,22 @@
 package redisconn
 
 import (
+	"context"
 	"strconv"
 	"strings"
+
+	"github.com/redis/rueidis"
 )
+
+// Info returns what one server tells of itself: the fields of INFO. The error is of
+// Trouble.
+func Info(ctx context.Context, node rueidis.Client) (map[string]string, error) {
+	text, err := node.Do(ctx, node.B().Info().Build()).ToString()
+	if err != nil {
+		return nil, Trouble("INFO", err)
+	}
+	return fields(text), nil
+}
 
 // fields reads the lines name:value of INFO.
 func fields(text string) map[string]string {

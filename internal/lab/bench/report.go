@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/lab/probe"
 )
 
 // Report is what one run has seen; --json writes it, --html draws it, --compare
@@ -89,13 +90,8 @@ type Slot struct {
 	Stages   map[string]float64 `json:"stages"`   // mean ms
 }
 
-// Series is one figure in the course of time.
-type Series struct {
-	Source string       `json:"source"` // server, server 2, redis, postgres, nginx, crowd
-	Name   string       `json:"name"`   // cpu, memory, calls/s, queued slips, …
-	Unit   string       `json:"unit"`   // cores, bytes, 1/s, 1, s
-	Points [][2]float64 `json:"points"` // seconds after the start, value
-}
+// Series is one figure in the course of time, as package probe records it.
+type Series = probe.Series
 
 // Check is one comparison of what buyers were told with what the server holds.
 type Check struct {
