@@ -1,0 +1,165 @@
+package bench
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"strings"
+
+	"github.com/doorbuster/doorbuster/internal/lab/chart"
+)
+
+//go:embed html.tmpl
+var htmlText string
+
+// WriteHTML writes the report as one page that needs nothing else: the verdict, the
+// figures, the course in time and what was checked.
+func WriteHTML(w io.Writer, r *Report) error { return WriteHTMLCompared(w, r, nil) }
+
+// WriteHTMLCompared does the same and sets the figures of an older report beside
+// those of this one; nil is none.
+func WriteHTMLCompared(w io.Writer, r, old *Report) error {
+	title := "Bench of " + r.Sale
+	if r.Pass {
+		title += ": pass"
+	} else {
+		title += ": fail"
+	}
+	return chart.WritePage(w, title, htmlText, newSheet(r, old))
+}
+
+// sheet is what the page's template asks for.
+type sheet struct {
+	*Report
+
+	Old   *Report
+	span  chart.Axis // the time that all charts share
+	grain float64    // seconds in a slot
+}
+
+func newSheet(r, old *Report) *sheet {
+	s := &sheet{Report: r, Old: old, grain: 0.1}
+	if len(r.Slots) > 1 && r.Slots[1].At > r.Slots[0].At {
+		s.grain = r.Slots[1].At - r.Slots[0].At
+	}
+	s.span = chart.Axis{Unit: chart.Seconds}
+	if n := len(r.Slots); n > 0 {
+		s.span.Min, s.span.Max = r.Slots[0].At, r.Slots[n-1].At+s.grain
+	}
+	for i := range r.Probes {
+		for _, p := range r.Probes[i].Points {
+			s.span.Min, s.span.Max = min(s.span.Min, p[0]), max(s.span.Max, p[0])
+		}
+	}
+	return s
+}
+
+// Of returns the pace of a class of this report; one that did not occur is zero.
+func (s *sheet) Of(class string) *Pace { return paceOf(s.Report, class) }
+
+func paceOf(r *Report, class string) *Pace {
+	for i := range r.Pace {
+		if r.Pace[i].Class == class {
+			return &r.Pace[i]
+		}
+	}
+	return &Pace{Class: class}
+}
+
+// Units is how many units were sold.
+func (s *sheet) Units() int64 { return s.Sold.Reserved + s.Sold.Paid }
+
+// Broken tells in words what failed.
+func (s *sheet) Broken() []string {
+	var out []string
+	if s.Sold.Oversold > 0 {
+		out = append(out, chart.Grouped(s.Sold.Oversold)+" units were sold that did not exist")
+	}
+	for i := range s.Checks {
+		if c := &s.Checks[i]; c.Broken > 0 {
+			out = append(out, c.Promise+" "+c.Text+": broken "+chart.Grouped(c.Broken)+" times")
+		}
+	}
+	if s.Audit != nil && s.Audit.Broken() {
+		out = append(out, "the audit found a promise broken; see below")
+	}
+	return out
+}
+
+// lateFrom is the p99, in ms, from which a crowd that left late is worth a warning:
+// below it the kernel's timers and a busy core explain it.
+const lateFrom = 10
+
+// Late99 reports whether the crowd could not keep up with its own plan.
+func (s *sheet) Late99() bool { return s.Late.P99 >= lateFrom }
+
+// Ink is the colour of a class of answers.
+func (*sheet) Ink(class string) chart.Ink { return inkOf(class) }
+
+func inkOf(class string) chart.Ink {
+	switch class {
+	case "accepted":
+		return chart.Accepted
+	case "refused":
+		return chart.Refused
+	case "looked":
+		return chart.Looked
+	case "settled":
+		return chart.Settled
+	case "turned_off":
+		return chart.TurnedOff
+	}
+	return chart.Failed
+}
+
+// Words writes the name of a class or verdict for people.
+func (*sheet) Words(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// Bar is the part of one answer among all of its kind.
+func (s *sheet) Bar(t Tally) template.HTML {
+	var most int64
+	for _, other := range s.Verdicts {
+		most = max(most, other.Count)
+	}
+	return chart.Bar(float64(t.Count), float64(most), verdictInk(t.Kind, t.Verdict))
+}
+
+// StageBar is the mean of one stage beside the others.
+func (s *sheet) StageBar(i int) template.HTML {
+	var most float64
+	for _, other := range s.Stages {
+		most = max(most, other.Mean)
+	}
+	return chart.Bar(s.Stages[i].Mean, most, chart.Other(i))
+}
+
+// Against is one class of answers, now and before.
+type Against struct {
+	New, Old *Pace
+}
+
+// Against pairs the classes of this report with those of the older one.
+func (s *sheet) Against() []Against {
+	out := make([]Against, 0, len(s.Pace))
+	for i := range s.Pace {
+		out = append(out, Against{New: &s.Pace[i], Old: paceOf(s.Old, s.Pace[i].Class)})
+	}
+	for i := range s.Old.Pace {
+		if paceOf(s.Report, s.Old.Pace[i].Class).Answers == 0 {
+			out = append(out, Against{New: &Pace{Class: s.Old.Pace[i].Class}, Old: &s.Old.Pace[i]})
+		}
+	}
+	return out
+}
+
+// Change tells how a figure moved, in parts of a hundred.
+func (*sheet) Change(now, before float64) string {
+	if before <= 0 || now <= 0 {
+		return "–"
+	}
+	change := (now/before - 1) * 100
+	if change > 0 {
+		return "+" + chart.Percent.Text(change)
+	}
+	return chart.Percent.Text(change)
+}
