@@ -64,6 +64,7 @@ type root struct {
 	Verify     verifyCmd     `cmd:"" help:"Recount the promises from an exported file, offline."`
 	Migrate    migrateCmd    `cmd:"" help:"Bring the ledger's schema up to date."`
 	Config     configCmd     `cmd:"" help:"Check, print and describe the configuration."`
+	LabShop    labShopCmd    `cmd:"" hidden:"" help:"Sell in one process of a strategy; doorbuster lab starts it."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
