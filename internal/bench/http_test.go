@@ -234,7 +234,7 @@ func BenchmarkFlat(b *testing.B) {
 }
 
 // send spreads n requests over the connections.
-func send(b *testing.B, wires []*wire, requests [][]byte, n int) {
+func send(b *testing.B, wires []*line, requests [][]byte, n int) {
 	b.Helper()
 	done := make(chan struct{}, len(wires))
 	for i, w := range wires {

@@ -70,7 +70,7 @@ func buyersOf(tb testing.TB, server *testenv.Server) func() []byte {
 	}
 }
 
-func closedLoop(wires []*wire, next func() []byte, d time.Duration) float64 {
+func closedLoop(wires []*line, next func() []byte, d time.Duration) float64 {
 	var done atomic.Int64
 	start := time.Now()
 	var wg sync.WaitGroup
@@ -100,7 +100,7 @@ func (r *result) p99() time.Duration {
 
 // openLoop sends requests on a schedule that the answers do not slow down: each
 // connection has its own slots, and one that is late is measured from its slot.
-func openLoop(wires []*wire, rate float64, d time.Duration, next func() []byte) *result {
+func openLoop(wires []*line, rate float64, d time.Duration, next func() []byte) *result {
 	all := &result{statuses: make(map[int]int), latency: hdr.New(1, longest, significance)}
 	interval := time.Duration(float64(len(wires)) / rate * float64(time.Second))
 	start := time.Now().Add(50 * time.Millisecond)

@@ -1,73 +1,42 @@
 package bench_test
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/internal/lab/wire"
 )
 
-// wire is a keep-alive connection that sends requests made in advance. It costs
-// a fraction of what net/http's client costs, so that the server is measured.
-type wire struct {
-	net.Conn
-	r *bufio.Reader
+// line is a connection of the lab's crowds. It costs a fraction of what net/http's
+// client costs, so that the server is measured.
+type line struct {
+	*wire.Conn
+	answer wire.Answer
 }
 
-func dial(tb testing.TB, url string) *wire {
+// answerIn bounds one answer.
+const answerIn = 30 * time.Second
+
+func dial(tb testing.TB, url string) *line {
 	tb.Helper()
-	var d net.Dialer
-	c, err := d.DialContext(tb.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	target, err := wire.ParseTarget(url)
 	require.NoError(tb, err)
-	tb.Cleanup(func() { _ = c.Close() })
-	return &wire{Conn: c, r: bufio.NewReaderSize(c, 4096)}
+	conn, err := target.Dial(tb.Context())
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = conn.Close() })
+	return &line{Conn: conn}
 }
 
-// do sends one request and returns the status of the answer; the body is read
-// and dropped.
-func (w *wire) do(request []byte) (int, error) {
-	if _, err := w.Write(request); err != nil {
-		return 0, err
-	}
-	status, length := 0, -1
-	for first := true; ; first = false {
-		line, err := w.r.ReadSlice('\n')
-		if err != nil {
-			return 0, err
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		switch {
-		case first:
-			if len(line) < len("HTTP/1.1 200") {
-				return 0, errors.New("short status line")
-			}
-			status, err = strconv.Atoi(string(line[9:12]))
-			if err != nil {
-				return 0, err
-			}
-		case len(line) == 0:
-			if length < 0 {
-				return 0, fmt.Errorf("answer %d has no length", status)
-			}
-			_, err = w.r.Discard(length)
-			return status, err
-		case len(line) > 15 && bytes.EqualFold(line[:15], []byte("Content-Length:")):
-			length, err = strconv.Atoi(string(bytes.TrimSpace(line[15:])))
-			if err != nil {
-				return 0, err
-			}
-		}
-	}
+// do sends one request and returns the status of the answer.
+func (l *line) do(request []byte) (int, error) {
+	err := l.Do(request, time.Now().Add(answerIn), &l.answer)
+	return l.answer.Status, err
 }
 
 // get builds a GET request.
@@ -97,7 +66,7 @@ func post(path, token, key, body string) []byte {
 
 // hammer sends each connection's request again and again for a time and returns
 // answers a second. Every answer must have the status wanted.
-func hammer(tb testing.TB, wires []*wire, requests [][]byte, want int) func(time.Duration) float64 {
+func hammer(tb testing.TB, wires []*line, requests [][]byte, want int) func(time.Duration) float64 {
 	tb.Helper()
 	return func(d time.Duration) float64 {
 		var answers atomic.Int64
@@ -111,9 +80,7 @@ func hammer(tb testing.TB, wires []*wire, requests [][]byte, want int) func(time
 				for n := i; !stop.Load(); n += len(wires) {
 					status, err := w.do(requests[n%len(requests)])
 					if err != nil || status != want {
-						if !errors.Is(err, io.EOF) || status != want {
-							tb.Errorf("status %d, %v", status, err)
-						}
+						tb.Errorf("status %d, %v", status, err)
 						return
 					}
 					answers.Add(1)
@@ -125,9 +92,9 @@ func hammer(tb testing.TB, wires []*wire, requests [][]byte, want int) func(time
 	}
 }
 
-func dialAll(tb testing.TB, url string, n int) []*wire {
+func dialAll(tb testing.TB, url string, n int) []*line {
 	tb.Helper()
-	wires := make([]*wire, n)
+	wires := make([]*line, n)
 	for i := range wires {
 		wires[i] = dial(tb, url)
 	}

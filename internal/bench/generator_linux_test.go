@@ -1,0 +1,227 @@
+package bench_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/auth"
+	"github.com/doorbuster/doorbuster/internal/lab/traffic"
+	"github.com/doorbuster/doorbuster/internal/lab/wire"
+	"github.com/doorbuster/doorbuster/internal/servers"
+	"github.com/doorbuster/doorbuster/internal/testenv"
+)
+
+const (
+	// roleVariable tells a child process of a benchmark what it is.
+	roleVariable = "BENCH_ROLE"
+	// profileVariable names a file for the generator's CPU profile.
+	profileVariable = "BENCH_PROFILE"
+
+	// offered is far more than a server can do, so that the crowd never sleeps.
+	offered        = 1_000_000
+	generatorFor   = 3 * time.Second
+	generatorTurns = 5
+	refusedBuyers  = 10_000
+)
+
+// BenchmarkGeneratorCeiling: a crowd on one core against a null server on another,
+// beside the same crowd against `doorbuster serve` that refuses buys from its sold-out
+// memory on that core: the crowd must be able to send twice what the server can answer,
+// or it would measure itself. Goal: 2.
+func BenchmarkGeneratorCeiling(b *testing.B) {
+	if runtime.NumCPU() < 2 {
+		b.Skip("needs a core for the crowd and one for the server")
+	}
+	b.Setenv("GOMAXPROCS", "1")
+	for b.Loop() {
+		real := testenv.Serve(b, "--log-level", "error")
+		pin(b, real.Pid(), 0)
+		api, err := client.New(client.Options{URL: real.URL, Token: real.AdminKey()})
+		require.NoError(b, err)
+		openSale(b, api, 1)
+		w := dial(b, real.URL)
+		status, err := w.do(post("/v1/sales/drop/orders", real.Token("owner"), "k", attemptBody))
+		require.NoError(b, err)
+		require.Equal(b, http.StatusCreated, status)
+
+		job := generatorJob{URL: startNull(b, 0), Secret: filepath.Join(real.Dir, "jwt.key")}
+		var ceiling, saturation, factor, spent []float64
+		for range generatorTurns {
+			job.URL, real.URL = real.URL, job.URL
+			a := generate(b, job)
+			job.URL, real.URL = real.URL, job.URL
+			n := generate(b, job)
+			ceiling, saturation = append(ceiling, n.PerSecond), append(saturation, a.PerSecond)
+			factor, spent = append(factor, n.PerSecond/a.PerSecond), append(spent, n.Micros)
+		}
+		note("requests/s of a crowd on one core: against a null server %.0f (%.1f µs of CPU each), against doorbuster on one core %.0f",
+			median(ceiling), median(spent), median(saturation))
+		ratio(b, "generator_ceiling", median(factor), 2)
+	}
+}
+
+// generatorJob is what the generator's process is told, as JSON on its input.
+type generatorJob struct{ URL, Secret string }
+
+// generated is what it tells.
+type generated struct {
+	PerSecond float64
+	Micros    float64 // CPU a request
+}
+
+// generate runs a crowd in a process of its own.
+func generate(b *testing.B, job generatorJob) generated {
+	b.Helper()
+	out, in := startRole(b, "generator", 1)
+	require.NoError(b, json.NewEncoder(in).Encode(job))
+	var g generated
+	require.NoError(b, json.NewDecoder(out).Decode(&g))
+	require.NoError(b, in.Close())
+	return g
+}
+
+// TestGenerator is the generator's own process, when a benchmark starts it.
+func TestGenerator(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(roleVariable) != "generator" {
+		t.Skip("a part of BenchmarkGeneratorCeiling")
+	}
+	var job generatorJob
+	require.NoError(t, json.NewDecoder(bufio.NewReader(os.Stdin)).Decode(&job))
+	target, err := wire.ParseTarget(job.URL)
+	require.NoError(t, err)
+	profile := traffic.Profile{Buyers: refusedBuyers, From: offered, To: offered, Length: generatorFor}
+	plan, err := profile.Plan(1)
+	require.NoError(t, err)
+	script := newTurnedAway(t, job.Secret)
+
+	ctx, cancel := context.WithTimeout(t.Context(), generatorFor)
+	defer cancel()
+	if path := os.Getenv(profileVariable); path != "" {
+		f, createErr := os.Create(path)
+		require.NoError(t, createErr)
+		require.NoError(t, pprof.StartCPUProfile(f))
+		defer pprof.StopCPUProfile()
+	}
+	before := cpu(t)
+	record, err := traffic.Run(ctx, []*wire.Target{target}, plan, script, traffic.Options{Connections: connections})
+	require.NoError(t, err)
+	spent := cpu(t) - before
+	var all int64
+	for verdict, n := range record.Verdicts[traffic.Buy] {
+		all += n
+		require.Contains(t, []string{"refused", "cut"}, verdict)
+	}
+	require.NoError(t, json.NewEncoder(os.Stdout).Encode(generated{
+		PerSecond: steady(record), Micros: float64(spent.Microseconds()) / float64(all),
+	}))
+}
+
+// steady is the rate of answers from the fifth slot on, without the last ones, which
+// the end cut.
+func steady(r *traffic.Record) float64 {
+	slots := r.Slots[5:25]
+	var n int64
+	for i := range slots {
+		n += slots[i].Answers[traffic.Refused]
+	}
+	return float64(n) / (float64(len(slots)) * r.Slot.Seconds())
+}
+
+func cpu(tb testing.TB) time.Duration {
+	tb.Helper()
+	var u unix.Rusage
+	require.NoError(tb, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// turnedAway are buyers whom a sold-out sale refuses.
+type turnedAway struct{ requests [][]byte }
+
+func newTurnedAway(tb testing.TB, secretFile string) *turnedAway {
+	tb.Helper()
+	secret, err := auth.ReadSecret(secretFile)
+	require.NoError(tb, err)
+	s := &turnedAway{requests: make([][]byte, refusedBuyers)}
+	now := time.Now()
+	for i := range s.requests {
+		user := "late-" + strconv.Itoa(i)
+		token, err := auth.Mint(secret, auth.Claims{User: user, Issuer: "doorbuster", Audience: "doorbuster", IssuedAt: now, Expires: now.Add(time.Hour)})
+		require.NoError(tb, err)
+		s.requests[i] = post("/v1/sales/drop/orders", token, "key-"+user, attemptBody)
+	}
+	return s
+}
+
+// Request implements traffic.Script.
+func (s *turnedAway) Request(dst []byte, step *traffic.Step) []byte {
+	return append(dst, s.requests[step.Buyer]...)
+}
+
+// Heard implements traffic.Script.
+func (s *turnedAway) Heard(_ *traffic.Step, a *wire.Answer, err error) traffic.Outcome {
+	switch {
+	case err != nil:
+		return traffic.Outcome{Class: traffic.Failed, Verdict: "cut"}
+	case a.Status != http.StatusConflict:
+		return traffic.Outcome{Class: traffic.Failed, Verdict: "status " + strconv.Itoa(a.Status)}
+	}
+	return traffic.Outcome{Class: traffic.Refused, Verdict: "refused"}
+}
+
+// startRole starts this program again as a part of a benchmark, on one core.
+func startRole(b *testing.B, role string, core int) (out *os.File, in io.WriteCloser) {
+	b.Helper()
+	tests := map[string]string{"null": "TestNullServer", "generator": "TestGenerator"}
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+tests[role]+"$") //nolint:gosec,noctx // this program; it ends with its input
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd.Stderr = os.Stderr
+	// Its end closes a pipe of the command's own before all is read.
+	out, theirs, err := os.Pipe()
+	require.NoError(b, err)
+	cmd.Stdout = theirs
+	in, err = cmd.StdinPipe()
+	require.NoError(b, err)
+	p, err := servers.Start(cmd, unix.SIGTERM)
+	require.NoError(b, err)
+	require.NoError(b, theirs.Close())
+	b.Cleanup(func() {
+		_ = in.Close()
+		require.NoError(b, p.Stop(10*time.Second))
+	})
+	pin(b, p.Pid(), core)
+	return out, in
+}
+
+// pin keeps a process on one core: the threads that it has, and so those that they
+// make.
+func pin(b *testing.B, pid, core int) {
+	b.Helper()
+	var set unix.CPUSet
+	set.Set(core)
+	for range 2 { // one may have been made in between
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		require.NoError(b, err)
+		for _, thread := range threads {
+			id, err := strconv.Atoi(thread.Name())
+			require.NoError(b, err)
+			require.NoError(b, unix.SchedSetaffinity(id, &set))
+		}
+	}
+}
