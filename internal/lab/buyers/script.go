@@ -75,7 +75,7 @@ func New(c *Cast, b *Books, o Options) (*Script, error) {
 	case w.Pay > 0 && !visible(o.ShopKey):
 		return nil, errors.New("buyers: payments need an API key with scope shop")
 	}
-	body, err := json.Marshal(client.Attempt{SKU: o.Item, Quantity: o.Quantity})
+	body, err := json.Marshal(o.attempt())
 	if err != nil {
 		return nil, fmt.Errorf("buyers: the body of a buy: %w", err)
 	}
@@ -86,6 +86,11 @@ func New(c *Cast, b *Books, o Options) (*Script, error) {
 		body: body,
 	}, nil
 }
+
+func (o *Options) attempt() client.Attempt { return client.Attempt{SKU: o.Item, Quantity: o.Quantity} }
+
+// Attempt returns what every click asks for.
+func (c *Script) Attempt() client.Attempt { return c.options.attempt() }
 
 // Request appends the request of a step.
 func (c *Script) Request(dst []byte, s *traffic.Step) []byte {
