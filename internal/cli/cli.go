@@ -30,7 +30,7 @@ Exit codes:
   0  ok
   1  failure: the request was understood and did not succeed
   2  usage: flags, arguments, configuration or a file are wrong
-  3  a promise is broken (audit, verify, demo)
+  3  a promise is broken (audit, verify, demo, bench)
   4  the server or the ledger cannot be reached or cannot answer
 
 Environment: DOORBUSTER_URL and DOORBUSTER_API_KEY for commands that call a server,
@@ -53,6 +53,7 @@ type root struct {
 	Help helpFlag `short:"h" help:"Show what a command does and its flags."`
 
 	Demo       demoCmd       `cmd:"" help:"Run a real sale with a real crowd, and prove it."`
+	Bench      benchCmd      `cmd:"" help:"Send a crowd at servers that run, measure them, and prove what they told it."`
 	Serve      serveCmd      `cmd:"" help:"Serve the API."`
 	Sale       saleCmd       `cmd:"" help:"Create, show and change sales (scope admin)."`
 	Order      orderCmd      `cmd:"" help:"Show, cancel and refund orders (scopes admin and shop)."`
@@ -71,7 +72,8 @@ type root struct {
 // session is what a command works with.
 type session struct {
 	Streams
-	now func() time.Time
+	args []string // the command line
+	now  func() time.Time
 }
 
 // Main runs one command line, without the program's name, and returns its exit
@@ -85,7 +87,7 @@ func Main(args []string, s Streams) int {
 }
 
 func run(ctx context.Context, args []string, s Streams) int {
-	err := execute(ctx, args, &session{Streams: s, now: time.Now})
+	err := execute(ctx, args, &session{Streams: s, args: args, now: time.Now})
 	if err == nil || errors.Is(err, errHelped) {
 		return ExitOK
 	}

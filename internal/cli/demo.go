@@ -3,10 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"io"
-	"os"
-
-	"golang.org/x/term"
 
 	"github.com/doorbuster/doorbuster/internal/lab"
 )
@@ -36,7 +32,7 @@ func (c *demoCmd) Run(ctx context.Context, s *session) error {
 		return &usageError{message: "a sale needs buyers and stock", hint: "write --buyers and --stock as whole numbers from 1"}
 	}
 	report, err := lab.Demo(ctx, lab.DemoOptions{
-		Buyers: c.Buyers, Stock: c.Stock, Seed: c.Seed, Keep: c.Keep, JSON: c.JSON, Progress: c.progress(s),
+		Buyers: c.Buyers, Stock: c.Stock, Seed: c.Seed, Keep: c.Keep, JSON: c.JSON, Progress: terminal(s, c.JSON),
 		RedisURL: c.Redis, LedgerURL: c.Postgres,
 	}, s.Out)
 	switch {
@@ -48,13 +44,4 @@ func (c *demoCmd) Run(ctx context.Context, s *session) error {
 	// Shown whole, with where it happened and the end of the server's log: what
 	// is wrong is not this command line but the demo, whatever its cause says.
 	return errors.New(err.Error())
-}
-
-// progress returns the terminal to draw on, or nil for none.
-func (c *demoCmd) progress(s *session) io.Writer {
-	f, ok := s.Err.(*os.File)
-	if c.JSON || !ok || !term.IsTerminal(int(f.Fd())) {
-		return nil
-	}
-	return f
 }

@@ -12,11 +12,12 @@ import (
 type Report struct {
 	Version   string    `json:"version"` // of the program that measured
 	Server    string    `json:"server"`  // version of the server, if it told
-	URL       string    `json:"url"`     // without what is secret in it
+	URL       string    `json:"url"`     // of all instances, with spaces between
 	Sale      string    `json:"sale"`
 	Path      string    `json:"path"` // fast or direct, as the sale was sold
 	Stock     int64     `json:"stock"`
 	Profile   string    `json:"profile"`
+	Shape     Shape     `json:"shape"`   // the numbers behind the profile
 	Command   string    `json:"command"` // the words after doorbuster, secrets left out
 	Seed      uint64    `json:"seed"`
 	StartedAt time.Time `json:"started_at"` // the start of the sale
@@ -28,15 +29,19 @@ type Report struct {
 	Connections int   `json:"connections"`
 	Abandoned   int64 `json:"abandoned"`
 
-	Verdicts []Tally    `json:"verdicts"`
-	Pace     []Pace     `json:"pace"` // accepted, refused, looked, settled, turned_off, failed: those that occurred
-	Late     Quantiles  `json:"late"` // how much after its instant a visit left
-	Stages   []Stage    `json:"stages"`
-	Slots    []Slot     `json:"slots"` // the course in time
-	Buckets  []float64  `json:"wait_buckets_ms"`
-	Probes   []Series   `json:"probes"` // what server, Redis, PostgreSQL and nginx told of themselves
-	Checks   []Check    `json:"checks"` // the crowd's books against the server's
-	Sold     SoldReport `json:"sold"`
+	Verdicts []Tally `json:"verdicts"`
+	// Warnings are why the figures may not be what they seem; empty on a good run.
+	Warnings []string     `json:"warnings"`
+	Pace     []Pace       `json:"pace"`             // accepted, refused, looked, settled, turned_off, failed: those that occurred
+	Judged   *Judged      `json:"judged,omitempty"` // nil: no order was queued
+	Late     Quantiles    `json:"late"`             // how much after its instant a visit left
+	Stages   []Stage      `json:"stages"`
+	Slots    []Slot       `json:"slots"` // the course in time
+	Buckets  []float64    `json:"wait_buckets_ms"`
+	Probes   []Series     `json:"probes"`          // what server, Redis, PostgreSQL and nginx told of themselves
+	Notes    []probe.Note `json:"notes,omitempty"` // what those had to say in words
+	Checks   []Check      `json:"checks"`          // the crowd's books against the server's
+	Sold     SoldReport   `json:"sold"`
 
 	Audit *client.AuditReport `json:"audit"` // nil: not asked for
 	Pass  bool                `json:"pass"`
@@ -64,11 +69,19 @@ type Pace struct {
 	Class     string    `json:"class"`
 	Answers   int64     `json:"answers"`
 	PerSecond float64   `json:"per_second"` // from the first to the last of them
-	Peak      float64   `json:"peak"`       // a second, in the best slot
+	Peak      float64   `json:"peak"`       // a second, in the best tenth of a second
 	Waited    Quantiles `json:"waited"`
 	Served    Quantiles `json:"served"`
 	// Waits is the whole distribution for the chart: pairs of quantile (0 to 1) and ms.
 	Waits [][2]float64 `json:"waits"`
+}
+
+// Judged tells how long the buyers of queued orders waited for the judgement: from the
+// instant their click was due until they heard of it by polling.
+type Judged struct {
+	Orders int64        `json:"orders"`
+	Waited Quantiles    `json:"waited"`
+	Waits  [][2]float64 `json:"waits"` // as in Pace
 }
 
 // Stage is one stage of the server's work on buys, as Server-Timing tells it.

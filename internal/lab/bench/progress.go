@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/doorbuster/doorbuster/internal/lab/buyers"
+	"github.com/doorbuster/doorbuster/internal/lab/chart"
+	"github.com/doorbuster/doorbuster/internal/lab/traffic"
+)
+
+// drawEvery is how often the line is drawn.
+const drawEvery = 100 * time.Millisecond
+
+// progress draws one line about a run, and clears it in the end, so that what stays
+// on the terminal is the report.
+type progress struct {
+	phase atomic.Pointer[string]
+	gauge *traffic.Gauge
+	books atomic.Pointer[buyers.Books]
+	start atomic.Pointer[time.Time]
+	total int
+
+	end   chan struct{}
+	drawn sync.WaitGroup
+	once  sync.Once
+}
+
+// watch begins to draw; w nil draws nothing.
+func watch(w io.Writer, visits int, g *traffic.Gauge) *progress {
+	p := &progress{gauge: g, total: visits, end: make(chan struct{})}
+	p.say("opening the sale")
+	if w != nil {
+		p.drawn.Go(func() { p.draw(w) })
+	}
+	return p
+}
+
+// say names what the run is about now.
+func (p *progress) say(phase string) { p.phase.Store(&phase) }
+
+// stop clears the line. It may be called again.
+func (p *progress) stop() {
+	p.once.Do(func() { close(p.end) })
+	p.drawn.Wait()
+}
+
+func (p *progress) draw(w io.Writer) {
+	tick := time.NewTicker(drawEvery)
+	defer tick.Stop()
+	bar := progressbar.NewOptions(max(1, p.total),
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionSetWidth(20),
+		progressbar.OptionSetPredictTime(false),
+		progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetRenderBlankState(true),
+	)
+	defer func() { _ = bar.Clear() }() // what cannot be drawn stops no sale
+	for {
+		select {
+		case <-p.end:
+			return
+		case <-tick.C:
+		}
+		now := p.gauge.Look()
+		bar.Describe(p.text(&now))
+		_ = bar.Set(min(p.total, int(now.Offered)))
+	}
+}
+
+// text says how far the run has come.
+func (p *progress) text(now *traffic.Live) string {
+	if now.Offered == 0 {
+		if start := p.start.Load(); start != nil {
+			return fmt.Sprintf("%s, %.1f s", *p.phase.Load(), time.Until(*start).Seconds())
+		}
+		return *p.phase.Load()
+	}
+	var waiting int64
+	if books := p.books.Load(); books != nil {
+		waiting = books.Live().Waiting
+	}
+	n := chart.Grouped
+	return fmt.Sprintf("%s: offered %s, sent %s, accepted %s, refused %s, failed %s, in flight %s, queued %s", *p.phase.Load(),
+		n(now.Offered), n(now.Sent), n(now.Answers[traffic.Accepted]), n(now.Answers[traffic.Refused]), n(now.Answers[traffic.Failed]), n(now.InFlight), n(waiting))
+}

@@ -1,0 +1,242 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/lab/buyers"
+	"github.com/doorbuster/doorbuster/internal/lab/probe"
+	"github.com/doorbuster/doorbuster/internal/lab/traffic"
+	"github.com/doorbuster/doorbuster/internal/lab/wire"
+)
+
+const (
+	// pollWait is how long a poll asks the server to wait for the judge; less than the
+	// crowd waits for an answer.
+	pollWait = 5 * time.Second
+	// closeTime bounds closing the sale, also after an interrupt.
+	closeTime = 15 * time.Second
+	// mostFollowers bounds the connections for what follows a buy.
+	mostFollowers = 256
+)
+
+// bench is one run.
+type bench struct {
+	*Options
+
+	name     string // of the run
+	plan     []traffic.Visit
+	targets  []*wire.Target
+	stage    *stage
+	cast     *buyers.Cast
+	books    *buyers.Books
+	script   *buyers.Script
+	gauge    traffic.Gauge
+	progress *progress
+	report   *Report
+}
+
+// Run sends the crowd and returns what was seen, and whether the promises were kept
+// (Report.Pass). An error says what kept the run from its end: an instance that cannot
+// be reached (a *client.Error), a sale that cannot be had, the end of ctx. A sale that
+// was made for the run is closed in any case.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if err := o.fill(); err != nil {
+		return nil, err
+	}
+	b := &bench{Options: &o, name: runName(time.Now())}
+	var err error
+	if b.plan, err = o.Profile.Plan(o.Seed); err != nil {
+		return nil, err
+	}
+	if len(b.plan) == 0 {
+		return nil, errors.New("the crowd is nobody: give it --buyers or a --rate")
+	}
+	for _, url := range o.URLs {
+		t, err := wire.ParseTarget(url)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", url, err)
+		}
+		b.targets = append(b.targets, t)
+	}
+	if b.cast, err = o.Cast(o.Profile.Buyers, b.name); err != nil {
+		return nil, err
+	}
+	b.progress = watch(o.Progress, len(b.plan), &b.gauge)
+	defer b.progress.stop()
+	return b.run(ctx)
+}
+
+func (b *bench) run(ctx context.Context) (report *Report, err error) {
+	if b.stage, err = b.open(ctx, b.name); b.stage != nil {
+		defer func() { err = errors.Join(err, b.end(ctx)) }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = b.prepare(); err != nil {
+		return nil, err
+	}
+	watched, err := b.watchParts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := b.send(ctx)
+	if err == nil {
+		err = b.settle(ctx)
+	}
+	series, notes := watched.Stop()
+	if err != nil {
+		return nil, err
+	}
+	b.report.Probes, b.report.Notes = series, notes
+	b.report.figures(seen)
+	b.report.judged(b.books)
+	if err = b.prove(ctx); err != nil {
+		return nil, err
+	}
+	b.warn()
+	return b.report, nil
+}
+
+// prepare makes what the crowd does and begins the report.
+func (b *bench) prepare() error {
+	b.Conduct.Wait = pollWait
+	b.books = buyers.NewBooks(b.cast)
+	b.progress.books.Store(b.books)
+	b.progress.start.Store(&b.stage.start)
+	var err error
+	b.script, err = buyers.New(b.cast, b.books, buyers.Options{
+		Sale: b.stage.sale.ID, Item: b.firstItem(), Run: b.name, Seed: b.Seed, Start: b.stage.start, ShopKey: b.Key, Conduct: b.Conduct,
+	})
+	if err != nil {
+		return err
+	}
+	r := &Report{
+		Version: b.Version, URL: strings.Join(b.URLs, " "), Sale: b.stage.sale.ID, Path: b.stage.sale.Path,
+		Profile: b.Name, Shape: shapeOf(&b.Profile, &b.Conduct), Command: b.Command, Seed: b.Seed, Buyers: b.Profile.Buyers,
+	}
+	for i := range b.stage.sale.Items {
+		r.Stock += b.stage.sale.Items[i].Stock
+	}
+	b.report = r
+	return nil
+}
+
+// firstItem names what is bought where the sale has several items; empty where it has
+// one.
+func (b *bench) firstItem() string {
+	if items := b.stage.sale.Items; len(items) > 1 {
+		return items[0].SKU
+	}
+	return ""
+}
+
+func (b *bench) watchParts(ctx context.Context) (*probe.Probe, error) {
+	o := b.Probe
+	o.Key, o.Sale, o.Start = b.Key, b.stage.sale.ID, b.stage.start
+	return probe.Start(ctx, o)
+}
+
+// send carries out the plan.
+func (b *bench) send(ctx context.Context) (*traffic.Record, error) {
+	b.progress.say("the crowd comes")
+	last := b.plan[len(b.plan)-1].At
+	o := traffic.Options{
+		Connections: b.Connections, Followers: min(mostFollowers, max(1, b.Profile.Buyers)), Timeout: b.Timeout,
+		Slot: grain(last - b.plan[0].At), Start: b.stage.start, Gauge: &b.gauge,
+	}
+	seen, err := traffic.Run(ctx, b.targets, b.plan, b.script, o)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.report.Connections = int(seen.Dialed)
+	return seen, nil
+}
+
+// settle waits until no order is queued any more.
+func (b *bench) settle(ctx context.Context) error {
+	b.progress.say("waiting for the judge")
+	done, err := b.stage.judged(ctx)
+	if err == nil && !done {
+		b.report.Warnings = append(b.report.Warnings, fmt.Sprintf("orders are still queued %v after the crowd: the checks below may miss them", judgeTime))
+	}
+	return err
+}
+
+// prove compares the crowd's books with the server's account and asks for an audit.
+func (b *bench) prove(ctx context.Context) error {
+	b.progress.say("comparing the books")
+	told := b.books.Orders()
+	r := b.report
+	again, err := replays(ctx, b.stage.admin, r.Sale, b.script, told, b.cast)
+	if err != nil {
+		return fmt.Errorf("click again: %w", err)
+	}
+	a, err := b.stage.read(ctx, b.Conduct.Pay > 0)
+	if err != nil {
+		return fmt.Errorf("read the server's account: %w", err)
+	}
+	k := reckoning{
+		cast: b.cast, books: b.books, told: told, account: a, ours: b.stage.ours,
+		refused: r.count("buy", "sold_out") + soldOutLater(told),
+	}
+	for i := range r.Pace {
+		k.answers += r.Pace[i].Answers
+	}
+	r.Checks = append(k.checks(), again)
+	r.Sold, r.Stock, r.Path = a.sold(), a.stock(), a.sale.Path
+	b.progress.say("auditing")
+	found, err := b.stage.admin.Audit(ctx, r.Sale)
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	r.Audit = &found
+	r.Pass = !r.broken()
+	return nil
+}
+
+// soldOutLater counts the orders that were queued first and then rejected since all
+// was sold.
+func soldOutLater(told []buyers.Order) int64 {
+	var n int64
+	for i := range told {
+		if told[i].Reason == "sold_out" {
+			n++
+		}
+	}
+	return n
+}
+
+// broken reports whether a promise is broken.
+func (r *Report) broken() bool {
+	for i := range r.Checks {
+		if r.Checks[i].Broken > 0 {
+			return true
+		}
+	}
+	return r.Sold.Oversold > 0 || r.Audit.Broken()
+}
+
+// judged enters how long judgements took.
+func (r *Report) judged(b *buyers.Books) {
+	if h := b.Judged(); h.TotalCount() > 0 {
+		r.Judged = &Judged{Orders: h.TotalCount(), Waited: quantilesOf(h), Waits: distribution(h)}
+	}
+}
+
+// end closes the sale, if it is ours, whatever has happened to ctx.
+func (b *bench) end(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	if err := b.stage.close(ctx, b.Options); err != nil {
+		return fmt.Errorf("close the sale %s: %w", b.stage.sale.ID, err)
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/doorbuster/doorbuster/client"
+)
+
+// stage is the sale that a crowd comes to.
+type stage struct {
+	admin *client.Client
+	sale  client.AdminSale
+	ours  bool          // it was made for this run
+	ahead time.Duration // of the server's clock before ours
+	start time.Time     // the plan's zero, by our clock
+}
+
+const (
+	// callTime bounds one try of an operator's call; an audit counts all orders again.
+	callTime = time.Minute
+	// clockReads is how often the server's clock is read; the quickest answer tells
+	// best.
+	clockReads = 5
+	// mostPatience is how far off the start of a sale may be that exists.
+	mostPatience = time.Hour
+	// warmTime is how long before the first visit the connections are opened.
+	warmTime = 1500 * time.Millisecond
+)
+
+// instanceError says which server could not be asked.
+type instanceError struct {
+	url string
+	err error
+}
+
+// Error names the server and what is wrong with it.
+func (e *instanceError) Error() string { return e.url + ": " + e.err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *instanceError) Unwrap() error { return e.err }
+
+// reach calls every instance and returns a client for the first.
+func (o *Options) reach(ctx context.Context) (*client.Client, error) {
+	var first *client.Client
+	for _, url := range o.URLs {
+		c, err := client.New(client.Options{
+			URL: url, Token: o.Key, UserAgent: "doorbuster-bench/" + o.Version,
+			Retry: client.Retry{Tries: 3, TryTimeout: callTime},
+		})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := c.Sales(ctx); err != nil {
+			return nil, &instanceError{url, err}
+		}
+		if first == nil {
+			first = c
+		}
+	}
+	return first, nil
+}
+
+// open makes the sale, or finds it, and fixes the start.
+func (o *Options) open(ctx context.Context, run string) (*stage, error) {
+	api, err := o.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{admin: api}
+	if o.Sale.ID != "" {
+		err = s.find(ctx, o)
+	} else {
+		err = s.make(ctx, o, run)
+	}
+	if err == nil {
+		err = s.gate(ctx)
+	}
+	return s, err
+}
+
+// find takes a sale that exists: at its start, or, where it sells already, soon.
+func (s *stage) find(ctx context.Context, o *Options) error {
+	var err error
+	if s.sale, err = s.admin.AdminSale(ctx, o.Sale.ID); err != nil {
+		return err
+	}
+	if err = s.readClock(ctx); err != nil {
+		return err
+	}
+	soon := time.Now().Add(warmTime + o.Profile.Before)
+	switch opens := s.sale.StartsAt.Add(lead - s.ahead); s.sale.Status {
+	case "live":
+		s.start = soon
+	case "scheduled":
+		s.start = opens
+		if opens.Before(soon) {
+			return fmt.Errorf("the sale %s starts in %v; this crowd needs %v before that", s.sale.ID, time.Until(opens).Round(time.Millisecond), time.Until(soon).Round(time.Millisecond))
+		}
+		if time.Until(opens) > mostPatience {
+			return fmt.Errorf("the sale %s starts only at %v", s.sale.ID, s.sale.StartsAt.UTC().Format(time.RFC3339))
+		}
+	default:
+		return fmt.Errorf("the sale %s is %s; a crowd can come to one that is scheduled or live", s.sale.ID, s.sale.Status)
+	}
+	return nil
+}
+
+// make creates, publishes and heats a sale of our own.
+func (s *stage) make(ctx context.Context, o *Options, id string) error {
+	if err := s.readClock(ctx); err != nil {
+		return err
+	}
+	opens := time.Now().Add(s.ahead + o.Sale.In + o.Profile.Before).Truncate(time.Millisecond)
+	hold := int64(o.Sale.Hold / time.Second)
+	_, err := s.admin.CreateSale(ctx, client.NewSale{
+		ID: id, Title: "Bench", StartsAt: instant(opens), EndsAt: instant(opens.Add(saleLength)),
+		PerUserLimit: o.Sale.Limit, HoldSeconds: &hold, Currency: currency, PreferredPath: o.Sale.Path,
+		Items: []client.NewItem{{SKU: item, Title: "Unit", Price: price, Stock: o.Sale.Stock}},
+	})
+	if err != nil {
+		return err
+	}
+	s.ours = true
+	if s.sale, err = s.admin.Publish(ctx, id); err != nil {
+		return err
+	}
+	if s.sale.PreferredPath == "fast" {
+		if s.sale, err = s.admin.Preheat(ctx, id); err != nil {
+			return err
+		}
+	}
+	s.start = opens.Add(lead - s.ahead)
+	if late := time.Until(s.start) - o.Profile.Before; late < warmTime/2 {
+		return fmt.Errorf("opening the sale took so long that it starts in %v; give it more time with a longer --in", late.Round(time.Millisecond))
+	}
+	return nil
+}
+
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// readClock reads how far the ledger's clock is ahead of ours.
+func (s *stage) readClock(ctx context.Context) error {
+	best := time.Duration(math.MaxInt64)
+	for range clockReads {
+		asked := time.Now()
+		stats, err := s.admin.Stats(ctx)
+		took := time.Since(asked)
+		if err != nil {
+			return err
+		}
+		if took < best {
+			best, s.ahead = took, stats.Time.Sub(asked.Add(took/2))
+		}
+	}
+	return nil
+}
+
+// gate refuses a sale that sells only to those who bring a pass, since this crowd
+// brings none.
+func (s *stage) gate(ctx context.Context) error {
+	g, err := s.admin.GateSettings(ctx)
+	if e, failed := errors.AsType[*client.Error](err); failed && (e.Status == http.StatusNotFound || e.Status == http.StatusConflict) {
+		return nil // there is no gate
+	}
+	if err != nil {
+		return err
+	}
+	var settings struct {
+		Sales map[string]struct {
+			Pass bool `json:"pass"`
+			Path bool `json:"hidden_path"`
+		} `json:"sales"`
+	}
+	if err := json.Unmarshal(g.Settings, &settings); err != nil {
+		return fmt.Errorf("the gate's settings cannot be read: %w", err)
+	}
+	if rules := settings.Sales[s.sale.ID]; rules.Pass || rules.Path {
+		return fmt.Errorf("the sale %s sells with a pass only, and this crowd has none: take it out of the gate's settings for the time of the bench (doorbuster gate settings)", s.sale.ID)
+	}
+	return nil
+}
+
+// close ends a sale that was made for this run.
+func (s *stage) close(ctx context.Context, o *Options) error {
+	if !s.ours || o.Sale.Keep {
+		return nil
+	}
+	_, err := s.admin.CloseSale(ctx, s.sale.ID)
+	return err
+}

@@ -1,0 +1,214 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/doorbuster/doorbuster/internal/lab/chart"
+)
+
+// WriteText writes the report as tables for a person, ending with the verdict.
+func (r *Report) WriteText(w io.Writer) error {
+	p := &page{w: w}
+	p.head(r)
+	p.warnings(r.Warnings)
+	p.pace(r)
+	p.tallies(r)
+	p.stages(r)
+	p.probes(r)
+	p.checks(r)
+	p.audit(r)
+	p.verdict(r)
+	return p.err
+}
+
+// page keeps the first error, so that a table is written without a check after every
+// line.
+type page struct {
+	w   io.Writer
+	err error
+}
+
+func (p *page) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+// table writes a title and rows of cells in columns, each aligned to the left or,
+// where align has an r, to the right, and a blank line. The first row is the heading;
+// without more rows nothing is written.
+func (p *page) table(title, align string, rows [][]string) {
+	if len(rows) < 2 {
+		return
+	}
+	p.line("%s", title)
+	widths := make([]int, len(align))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			fill := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if align[i] == 'r' {
+				cell = fill + cell
+			} else {
+				cell += fill
+			}
+			b.WriteString("  " + cell)
+		}
+		p.line("%s", strings.TrimRight(b.String(), " "))
+	}
+	p.line("")
+}
+
+func (p *page) head(r *Report) {
+	p.line("%s: %s units on the %s path at %s", r.Sale, chart.Grouped(r.Stock), r.Path, r.URL)
+	p.line("%s crowd: %s visits by %s buyers in %.1f s over %s connections (seed %d)",
+		r.Profile, chart.Grouped(r.Offered), chart.Grouped(int64(r.Buyers)), r.Seconds, chart.Grouped(int64(r.Connections)), r.Seed)
+	server := r.Server
+	if server == "" {
+		server = "not told"
+	}
+	p.line("started %s; measured by doorbuster %s, server %s", r.StartedAt.UTC().Format("2006-01-02 15:04:05Z"), r.Version, server)
+	p.line("")
+}
+
+func (p *page) warnings(all []string) {
+	for _, text := range all {
+		p.line("WARNING: %s.", text)
+	}
+	if len(all) > 0 {
+		p.line("")
+	}
+}
+
+func ms(v float64) string { return chart.Millis.Text(v) }
+
+func perSecond(v float64) string { return chart.Grouped(int64(v + 0.5)) }
+
+func (p *page) pace(r *Report) {
+	rows := [][]string{{"", "answers", "a second", "best 0.1 s", "p50", "p90", "p99", "p99.9", "max", "served p99"}}
+	for i := range r.Pace {
+		c := &r.Pace[i]
+		rows = append(rows, []string{
+			words(c.Class), chart.Grouped(c.Answers), perSecond(c.PerSecond), perSecond(c.Peak) + "/s",
+			ms(c.Waited.P50), ms(c.Waited.P90), ms(c.Waited.P99), ms(c.Waited.P999), ms(c.Waited.Max), ms(c.Served.P99),
+		})
+	}
+	if j := r.Judged; j != nil {
+		rows = append(rows, []string{
+			"judged", chart.Grouped(j.Orders), "", "", ms(j.Waited.P50), ms(j.Waited.P90), ms(j.Waited.P99), ms(j.Waited.P999), ms(j.Waited.Max), "",
+		})
+	}
+	p.table("Pace: how long was waited from the instant each step was due, and served from its leaving", "lrrrrrrrrr", rows)
+	p.line("  visits left late: %s at p50, %s at p99, %s at most", ms(r.Late.P50), ms(r.Late.P99), ms(r.Late.Max))
+	if r.Judged != nil {
+		p.line("  judged: queued orders, from the click to the news that they are reserved or rejected")
+	}
+	p.line("")
+}
+
+func (p *page) tallies(r *Report) {
+	rows := [][]string{{"asked for", "verdict", "answers"}}
+	for _, t := range r.Verdicts {
+		rows = append(rows, []string{t.Kind, words(t.Verdict), chart.Grouped(t.Count)})
+	}
+	p.table("Answers", "llr", rows)
+}
+
+func (p *page) stages(r *Report) {
+	rows := [][]string{{"stage", "buys", "mean", "p50", "p90", "p99", "max"}}
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		rows = append(rows, []string{s.Name, chart.Grouped(s.Count), ms(s.Mean), ms(s.Times.P50), ms(s.Times.P90), ms(s.Times.P99), ms(s.Times.Max)})
+	}
+	p.table("Stages of a buy, as the server tells them", "lrrrrrr", rows)
+}
+
+func (p *page) probes(r *Report) {
+	rows := [][]string{{"of", "figure", "mean", "max"}}
+	for i := range r.Probes {
+		s := &r.Probes[i]
+		mean, most := summary(s)
+		if most == 0 {
+			continue // it says that nothing happened
+		}
+		unit := chart.Unit(s.Unit)
+		rows = append(rows, []string{s.Source, s.Name, unit.Text(mean), unit.Text(most)})
+	}
+	p.table("Figures of the machines while the crowd was there", "llrr", rows)
+	for _, n := range r.Notes {
+		p.line("  %s at %.1f s: %s", n.Source, n.At, n.Text)
+	}
+	if len(r.Notes) > 0 {
+		p.line("")
+	}
+}
+
+// summary returns mean and maximum of a series.
+func summary(s *Series) (mean, most float64) {
+	for _, point := range s.Points {
+		mean += point[1] / float64(len(s.Points))
+		most = max(most, point[1])
+	}
+	return mean, most
+}
+
+func sign(broken int64) string {
+	if broken > 0 {
+		return "BROKEN"
+	}
+	return "kept"
+}
+
+func (p *page) checks(r *Report) {
+	rows := [][]string{{"", "promise", "", "compared", "broken"}}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		rows = append(rows, []string{sign(c.Broken), c.Promise, c.Text, chart.Grouped(c.Checked), chart.Grouped(c.Broken)})
+	}
+	p.table("What buyers were told, against what the server holds", "lllrr", rows)
+	for i := range r.Checks {
+		if c := &r.Checks[i]; c.Broken > 0 {
+			p.line("  %s is broken, for one: %s", c.Promise, c.Example)
+		}
+	}
+}
+
+func (p *page) audit(r *Report) {
+	if r.Audit == nil {
+		return
+	}
+	for i := range r.Audit.Sales {
+		s := &r.Audit.Sales[i]
+		var facts, broken int64
+		for j := range s.Rules {
+			facts, broken = facts+s.Rules[j].Checked, broken+s.Rules[j].Broken
+			if s.Rules[j].Broken > 0 {
+				p.line("  the audit: %s (%s) is broken by %s facts", words(s.Rules[j].Rule), s.Rules[j].Promise, chart.Grouped(s.Rules[j].Broken))
+			}
+		}
+		p.line("Audit of %s: %s rules over %s facts (%s orders, %s journal rows), %s broken",
+			s.ID, strconv.Itoa(len(s.Rules)), chart.Grouped(facts), chart.Grouped(s.Figures.Orders), chart.Grouped(int64(min(s.Figures.Rows, 1<<62))), chart.Grouped(broken)) //nolint:gosec // bounded
+	}
+	p.line("")
+}
+
+func (p *page) verdict(r *Report) {
+	word := "PASS"
+	if !r.Pass {
+		word = "FAIL"
+	}
+	p.line("%s: %s of %s units sold (%s paid, %s reserved), %s oversold, %s free.", word,
+		chart.Grouped(r.Sold.Reserved+r.Sold.Paid), chart.Grouped(r.Stock), chart.Grouped(r.Sold.Paid), chart.Grouped(r.Sold.Reserved),
+		chart.Grouped(r.Sold.Oversold), chart.Grouped(r.Sold.Free))
+}
+
+func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
