@@ -64,8 +64,8 @@ func (p *postgres) fill(ctx context.Context, now *reading, name string, into []a
 }
 
 func (p *postgres) activity(ctx context.Context, now *reading) error {
-	var active, idle, locked, working, connections, hidden float64
-	return p.fill(ctx, now, "activity", []any{&active, &idle, &locked, &working, &connections, &hidden}, func() []figure {
+	var active, idle, locked, disk, connections, hidden float64
+	return p.fill(ctx, now, "activity", []any{&active, &idle, &locked, &disk, &connections, &hidden}, func() []figure {
 		if hidden > 0 {
 			now.remarks = append(now.remarks, "hides from this account what other connections do; grant it pg_read_all_stats, or use the server's account")
 			return []figure{{name: "connections", unit: "1", value: connections}}
@@ -74,7 +74,7 @@ func (p *postgres) activity(ctx context.Context, now *reading) error {
 			{name: "active", unit: "1", value: active},
 			{name: "idle in transaction", unit: "1", value: idle},
 			{name: "waiting for locks", unit: "1", value: locked},
-			{name: "waiting for disk", unit: "1", value: working},
+			{name: "waiting for disk", unit: "1", value: disk},
 			{name: "connections", unit: "1", value: connections},
 		}
 	})

@@ -39,7 +39,7 @@ type Options struct {
 const (
 	defaultEvery = 250 * time.Millisecond
 	// reachIn bounds the first readings, connections included.
-	reachIn = 5 * time.Second
+	reachIn = 10 * time.Second
 	// readIn bounds every other one.
 	readIn = 2 * time.Second
 )
@@ -92,11 +92,16 @@ func Start(ctx context.Context, o Options) (*Probe, error) {
 		p.close()
 		return nil, err
 	}
+	p.begin(ctx)
+	return p, nil
+}
+
+// begin reads again and again, until Stop or the end of ctx.
+func (p *Probe) begin(ctx context.Context) {
 	ctx, p.cancel = context.WithCancel(ctx)
 	for _, w := range p.watched {
 		p.work.Go(func() { p.watch(ctx, w) })
 	}
-	return p, nil
 }
 
 // open makes the sources. Those over HTTP connect in their first reading.
