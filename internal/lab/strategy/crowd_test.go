@@ -58,7 +58,7 @@ func (c *crowd) rush(buyers int) {
 // got something.
 func (c *crowd) linger(ctx context.Context) int {
 	won, refused := 0, 0
-	for i := 0; refused < 4 && ctx.Err() == nil; i++ {
+	for i := 0; refused < 2 && ctx.Err() == nil; i++ {
 		if c.buy(i, fmt.Sprintf("late-%d", i)) != "" {
 			won, refused = won+1, 0
 		} else {

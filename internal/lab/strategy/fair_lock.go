@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/lock"
 	"github.com/doorbuster/doorbuster/lock/redislock"
@@ -43,19 +46,13 @@ type fair struct {
 // Buy implements Shop.
 func (s *fair) Buy(ctx context.Context, c Click) (string, error) {
 	order := newOrder()
-	return order, s.alone(ctx, func(ctx context.Context, fence int64) error {
-		conn, err := s.w.conn(ctx)
+	return order, s.alone(ctx, func(ctx context.Context, conn *pgxpool.Conn, fence int64) error {
+		units, err := show(ctx, conn, fence)
 		if err != nil {
 			return err
 		}
-		defer conn.Release()
-		var units, has int64
-		// To read the stock is to show the fence: from here on the book refuses what
-		// an earlier holder may still have in his hand.
-		err = conn.QueryRow(ctx, `UPDATE stock SET fence = $1 WHERE fence <= $1 RETURNING units`, fence).Scan(&units)
-		if err == nil {
-			err = conn.QueryRow(ctx, `SELECT count(*) FROM orders WHERE buyer = $1 AND state = 'reserved'`, c.Buyer).Scan(&has)
-		}
+		var has int64
+		err = conn.QueryRow(ctx, `SELECT count(*) FROM orders WHERE buyer = $1 AND state = 'reserved'`, c.Buyer).Scan(&has)
 		switch {
 		case err != nil:
 			return err
@@ -77,31 +74,63 @@ func (s *fair) Buy(ctx context.Context, c Click) (string, error) {
 	})
 }
 
-// Cancel implements Shop. Its one statement is right by itself, but the stock that a
-// holder of the lock has read must not change under him.
+// Cancel implements Shop.
 func (s *fair) Cancel(ctx context.Context, order string) error {
-	return s.alone(ctx, func(ctx context.Context, _ int64) error { return s.w.cancel(ctx, order) })
+	return s.alone(ctx, func(ctx context.Context, conn *pgxpool.Conn, fence int64) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			if _, err := show(ctx, tx, fence); err != nil {
+				return err
+			}
+			return endOrder(ctx, tx, order)
+		})
+	})
 }
 
-// alone runs work under the lock. Work is not cut off when the lock is lost: the fence
-// decides whether what it writes counts.
-func (s *fair) alone(ctx context.Context, work func(ctx context.Context, fence int64) error) error {
-	if err := s.w.turn(ctx); err != nil {
+// show shows the fence to the book and returns the stock. From here on the book refuses
+// whatever an earlier holder of the lock may still have in his hand.
+func show(ctx context.Context, conn querier, fence int64) (units int64, err error) {
+	err = conn.QueryRow(ctx, `UPDATE stock SET fence = $1 WHERE fence <= $1 RETURNING units`, fence).Scan(&units)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = lock.ErrLost
+	}
+	return units, err
+}
+
+// alone runs work under the lock, or is CodeBusy. Work is not cut off when the lock is
+// lost: the fence decides whether what it writes counts.
+func (s *fair) alone(ctx context.Context, work func(ctx context.Context, conn *pgxpool.Conn, fence int64) error) error {
+	held, err := s.take(ctx)
+	if errors.Is(err, lock.ErrNotAcquired) {
+		return sale.Busy()
+	}
+	if err != nil {
 		return err
 	}
-	until, _ := ctx.Deadline()
 	ctx, done := working(ctx)
 	defer done()
-	held, err := s.locker.TryLock(ctx, "{"+s.w.schema+"}", lock.WithWait(max(0, time.Until(until))))
-	s.w.turnOver()
-	if err == nil {
-		defer func() { _ = held.Unlock(ctx) }() // the lease ends by itself
-		err = work(ctx, int64(held.Fence()))    //nolint:gosec // below 2^53
+	defer func() { _ = held.Unlock(ctx) }() // the lease ends by itself
+	conn, err := s.w.conn(ctx)
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, lock.ErrNotAcquired) || errors.Is(err, lock.ErrNotHeld) {
+	defer conn.Release()
+	if err = work(ctx, conn, int64(held.Fence())); errors.Is(err, lock.ErrLost) { //nolint:gosec // below 2^53
 		return sale.Busy()
 	}
 	return err
+}
+
+// take waits for the lock. The lease outlives the patience of the buyer.
+func (s *fair) take(ctx context.Context) (*lock.Lease, error) {
+	if err := s.w.turn(ctx); err != nil {
+		return nil, err
+	}
+	defer s.w.turnOver()
+	wait := patience
+	if until, ok := ctx.Deadline(); ok {
+		wait = max(0, time.Until(until))
+	}
+	return s.locker.TryLock(context.WithoutCancel(ctx), "{"+s.w.schema+"}", lock.WithWait(wait))
 }
 
 // Close implements io.Closer.

@@ -34,7 +34,7 @@ type scripts struct {
 }
 
 func newScripts() scripts {
-	o := redisconn.ScriptOptions{}
+	o := redisconn.ScriptOptions{Timeout: workTime}
 	return scripts{
 		deleteOwn: redisconn.NewScript("delete_own", deleteOwnLua, o),
 		take:      redisconn.NewScript("take", takeLua, o),

@@ -3,8 +3,10 @@ package strategy
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
@@ -62,21 +64,22 @@ func (g *guarded) sell(ctx context.Context, c Click, order string) error {
 	return write(ctx, conn, units-1, c, order)
 }
 
-// sender is a connection or a transaction.
-type sender interface {
+// querier is a connection or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // write sets the stock to what was computed and enters the order, in one transaction and
 // one round trip.
-func write(ctx context.Context, conn sender, units int64, c Click, order string) error {
+func write(ctx context.Context, conn querier, units int64, c Click, order string) error {
 	var batch pgx.Batch
 	batch.Queue(`UPDATE stock SET units = $1`, units)
 	batch.Queue(insertOrder, order, c.Buyer, c.Key)
 	return conn.SendBatch(ctx, &batch).Close()
 }
 
-// cancel ends an order and puts its unit back, in one statement.
+// cancel ends an order and puts its unit back.
 func (w *World) cancel(ctx context.Context, order string) error {
 	conn, err := w.conn(ctx)
 	if err != nil {
@@ -85,8 +88,13 @@ func (w *World) cancel(ctx context.Context, order string) error {
 	defer conn.Release()
 	ctx, done := working(ctx)
 	defer done()
+	return endOrder(ctx, conn, order)
+}
+
+// endOrder does that in one statement.
+func endOrder(ctx context.Context, conn querier, order string) error {
 	var ended int64
-	err = conn.QueryRow(ctx, `
+	err := conn.QueryRow(ctx, `
 		WITH ended AS (UPDATE orders SET state = 'cancelled' WHERE id = $1 AND state = 'reserved' RETURNING 1)
 		UPDATE stock SET units = units + (SELECT count(*) FROM ended) RETURNING (SELECT count(*) FROM ended)`, order).Scan(&ended)
 	if err == nil && ended == 0 {
@@ -100,3 +108,9 @@ func newOrder() string { return "ord_" + rand.Text() }
 
 // newOwner returns a name that no other holder of a lock has.
 func newOwner() string { return rand.Text() }
+
+// isCode reports whether PostgreSQL has refused with this code.
+func isCode(err error, code string) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.Code == code
+}

@@ -36,6 +36,9 @@ func Serve(ctx context.Context, o Options) error {
 		return err
 	}
 	defer w.Close()
+	if err = w.warm(ctx); err != nil {
+		return err
+	}
 	w.faulty = o.Faulty
 	shop, err := w.open(w)
 	if err != nil {

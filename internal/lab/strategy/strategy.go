@@ -74,10 +74,10 @@ type Click struct {
 	Key   string // the same for a click that is sent again
 }
 
-// All returns every strategy, from the worst to the best.
+// All returns every strategy, in the order in which people come to try them.
 func All() []Strategy {
 	return []Strategy{
-		none(), mutex(), uniqueIndex(), conditionalUpdate(), forUpdate(),
+		none(), mutex(), forUpdate(), conditionalUpdate(), uniqueIndex(),
 		setnxExpire(), plainDel(), compareDelete(), noRenewal(), fairLock(),
 		redisDecr(), lua(), luaPublish(),
 	}

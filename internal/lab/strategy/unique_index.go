@@ -2,10 +2,8 @@ package strategy
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // uniqueIndex leaves it to an index that no buyer has two orders, and puts all in a
@@ -52,7 +50,7 @@ func (s indexed) Buy(ctx context.Context, c Click) (string, error) {
 		return write(ctx, tx, units-1, c, order)
 	})
 	const uniqueViolation = "23505"
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == uniqueViolation {
+	if isCode(err, uniqueViolation) {
 		return "", limitReached()
 	}
 	return order, err

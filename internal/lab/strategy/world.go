@@ -97,6 +97,19 @@ func openPool(ctx context.Context, url, schema string) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
+// warm opens all connections to PostgreSQL, so that the first buyers do not wait for
+// them.
+func (w *World) warm(ctx context.Context) error {
+	for range connections {
+		conn, err := w.pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+	}
+	return nil
+}
+
 // Close gives the connections back.
 func (w *World) Close() {
 	w.pool.Close()
