@@ -26,7 +26,7 @@ func compareDelete() Strategy {
 				if err == nil {
 					calls, done := working(ctx)
 					defer done()
-					_ = w.slow(calls)
+					_ = w.slow(calls, justTooLong)
 				}
 				return err
 			}}, nil

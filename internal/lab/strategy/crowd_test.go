@@ -30,12 +30,12 @@ var door = &http.Client{
 	Transport: &http.Transport{MaxConnsPerHost: 1000, MaxIdleConnsPerHost: 1000},
 }
 
-// rush sends all buyers at once. Each twentieth clicks twice, each tenth winner cancels.
+// rush sends all buyers at once. Each fifth clicks twice, each tenth winner cancels.
 func (c *crowd) rush(buyers int) {
 	var all sync.WaitGroup
 	for i := range buyers {
 		for click := range 2 {
-			if click == 1 && i%20 != 0 {
+			if click == 1 && i%5 != 0 {
 				continue
 			}
 			all.Go(func() {

@@ -61,7 +61,7 @@ func (s *fair) Buy(ctx context.Context, c Click) (string, error) {
 		case units <= 0:
 			return soldOut()
 		}
-		if err = s.w.slow(ctx); err != nil {
+		if err = s.w.slow(ctx, muchTooLong); err != nil {
 			return err
 		}
 		written, err := conn.Exec(ctx, `
@@ -130,8 +130,11 @@ func (s *fair) take(ctx context.Context) (*lock.Lease, error) {
 	if until, ok := ctx.Deadline(); ok {
 		wait = max(0, time.Until(until))
 	}
-	return s.locker.TryLock(context.WithoutCancel(ctx), "{"+s.w.schema+"}", lock.WithWait(wait))
+	return s.locker.TryLock(context.WithoutCancel(ctx), s.name(), lock.WithWait(wait))
 }
+
+// name keeps the lock's keys beside the others of the run.
+func (s *fair) name() string { return "{" + s.w.schema + "}" }
 
 // Close implements io.Closer.
 func (s *fair) Close() error {

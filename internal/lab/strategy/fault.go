@@ -11,14 +11,15 @@ const (
 	// lease is that of every lock in Redis that has one. It is some hundred times
 	// what the work under it takes, as with ten seconds for fifty milliseconds.
 	lease = 300 * time.Millisecond
-	// slowFor is how long a slow holder pauses: just longer than the lease.
-	slowFor = lease + lease/4
+	// How long slow holders pause. The one who comes just too late finds another in
+	// his place; the one who comes much too late, that much has been sold.
+	justTooLong, muchTooLong = lease + lease/20, lease + lease/2
 	// Of the sales that a faulty process makes, the slowFirst one pauses, and
 	// every slowEvery-th after it, slowTimes in all.
 	slowFirst, slowEvery, slowTimes = 5, 10, 4
 	// crashAt is the pass of a faulty process over the spot in question at which it
 	// kills itself.
-	crashAt = 20
+	crashAt = 10
 )
 
 // faults are what is done to one process. The zero value does nothing.
@@ -40,8 +41,8 @@ func (f *faults) crash(passes int64) {
 	select {} // until the signal is there
 }
 
-// slow lets some holders of a lock pause for longer than its lease.
-func (f *faults) slow(ctx context.Context) error {
+// slow lets some holders of a lock pause.
+func (f *faults) slow(ctx context.Context, pause time.Duration) error {
 	if !f.faulty {
 		return nil
 	}
@@ -49,5 +50,5 @@ func (f *faults) slow(ctx context.Context) error {
 	if n < 0 || n%slowEvery != 0 || n/slowEvery >= slowTimes {
 		return nil
 	}
-	return rest(ctx, slowFor)
+	return rest(ctx, pause)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
 // forUpdate locks the row of the stock while it reads, checks and writes. That is right,
@@ -38,7 +36,7 @@ func (s rowLock) Buy(ctx context.Context, c Click) (string, error) {
 	ctx, done := working(ctx)
 	defer done()
 	order := newOrder()
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	return order, pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var units, has int64
 		if err := tx.QueryRow(ctx, `SELECT units FROM stock FOR UPDATE`).Scan(&units); err != nil {
 			return err
@@ -57,11 +55,6 @@ func (s rowLock) Buy(ctx context.Context, c Click) (string, error) {
 		}
 		return write(ctx, tx, units-1, c, order)
 	})
-	const lockNotAvailable = "55P03" // within lock_timeout
-	if isCode(err, lockNotAvailable) {
-		return "", sale.Busy()
-	}
-	return order, err
 }
 
 // Cancel implements Shop. Its one statement waits for the row by itself.

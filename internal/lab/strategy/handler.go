@@ -18,6 +18,8 @@ const (
 	price    = 100
 	item     = "unit"
 	mostBody = 4 << 10
+
+	lockNotAvailable = "55P03"
 )
 
 // handler serves what a crowd needs of Doorbuster's API: buy, cancel, and the sale.
@@ -42,6 +44,9 @@ func (c *counter) answer(do func(*http.Request) (int, any, error)) http.HandlerF
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, mostBody)
 		status, body, err := do(r.WithContext(ctx))
+		if isCode(err, lockNotAvailable) { // within the patience
+			err = sale.Busy()
+		}
 		kind := "application/json"
 		if err != nil {
 			p := problemOf(err)

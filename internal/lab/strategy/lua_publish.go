@@ -20,7 +20,7 @@ func luaPublish() Strategy {
 	return Strategy{
 		Info: Info{
 			Name: "lua_publish", Title: "A script, then a message to a stream",
-			Fault: "one of the two processes is killed before it sends a batch, at its 20th sale",
+			Fault: "one of the two processes is killed before it sends a batch, at its 10th sale",
 			Why: "The script and the message are two steps. A process that dies between them takes sales with it: " +
 				"buyers were told yes and have no order, their units are gone, and if they try again they are told that they have one.",
 			Expect: Fails, Accident: Lost, Redis: true,

@@ -25,7 +25,9 @@ func noRenewal() Strategy {
 				defer w.unlock(ctx, owner)
 				return work(ctx)
 			}
-			return &guarded{w: w, guard: guard, midway: w.slow}, nil
+			return &guarded{w: w, guard: guard, midway: func(ctx context.Context) error {
+				return w.slow(ctx, muchTooLong)
+			}}, nil
 		},
 	}
 }

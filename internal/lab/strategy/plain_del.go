@@ -25,7 +25,7 @@ func plainDel() Strategy {
 				calls, done := working(ctx)
 				defer done()
 				if err == nil {
-					_ = w.slow(calls)
+					_ = w.slow(calls, justTooLong)
 				}
 				_ = w.redis.Do(calls, w.redis.B().Del().Key(w.key("lock")).Build()).Error() // the lease ends by itself
 				return err

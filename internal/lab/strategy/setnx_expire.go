@@ -10,7 +10,7 @@ func setnxExpire() Strategy {
 	return Strategy{
 		Info: Info{
 			Name: "setnx_expire", Title: "SETNX, then EXPIRE",
-			Fault: "one of the two processes is killed between the two commands, at its 20th lock",
+			Fault: "one of the two processes is killed between the two commands, at its 10th lock",
 			Why: "The lock of the process that was killed has no end. Everybody else is told busy for ever, " +
 				"while most of the stock lies there.",
 			Expect: Fails, Accident: Undersold, Redis: true,
