@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
-	"strings"
 
 	"github.com/doorbuster/doorbuster/internal/lab/chart"
 )
@@ -55,7 +54,7 @@ func newSheet(r, old *Report) *sheet {
 }
 
 // Of returns the pace of a class of this report; one that did not occur is zero.
-func (s *sheet) Of(class string) *Pace { return paceOf(s.Report, class) }
+func (s *sheet) Of(class string) *Pace { return s.of(class) }
 
 func paceOf(r *Report, class string) *Pace {
 	for i := range r.Pace {
@@ -90,8 +89,8 @@ func (s *sheet) Broken() []string {
 // below it the kernel's timers and a busy core explain it.
 const lateFrom = 10
 
-// Late99 reports whether the crowd could not keep up with its own plan.
-func (s *sheet) Late99() bool { return s.Late.P99 >= lateFrom }
+// Punctual reports whether the crowd kept up with its own plan.
+func (s *sheet) Punctual() bool { return s.Late.P99 < lateFrom }
 
 // Ink is the colour of a class of answers.
 func (*sheet) Ink(class string) chart.Ink { return inkOf(class) }
@@ -113,7 +112,7 @@ func inkOf(class string) chart.Ink {
 }
 
 // Words writes the name of a class or verdict for people.
-func (*sheet) Words(name string) string { return strings.ReplaceAll(name, "_", " ") }
+func (*sheet) Words(name string) string { return words(name) }
 
 // Bar is the part of one answer among all of its kind.
 func (s *sheet) Bar(t Tally) template.HTML {
@@ -138,28 +137,19 @@ type Against struct {
 	New, Old *Pace
 }
 
-// Against pairs the classes of this report with those of the older one.
+// Against pairs the classes that occurred in this report or in the older one.
 func (s *sheet) Against() []Against {
-	out := make([]Against, 0, len(s.Pace))
-	for i := range s.Pace {
-		out = append(out, Against{New: &s.Pace[i], Old: paceOf(s.Old, s.Pace[i].Class)})
-	}
-	for i := range s.Old.Pace {
-		if paceOf(s.Report, s.Old.Pace[i].Class).Answers == 0 {
-			out = append(out, Against{New: &Pace{Class: s.Old.Pace[i].Class}, Old: &s.Old.Pace[i]})
+	var out []Against
+	for _, class := range classNames() {
+		if a := (Against{New: s.of(class), Old: s.Old.of(class)}); a.New.Answers > 0 || a.Old.Answers > 0 {
+			out = append(out, a)
 		}
 	}
 	return out
 }
 
-// Change tells how a figure moved, in parts of a hundred.
-func (*sheet) Change(now, before float64) string {
-	if before <= 0 || now <= 0 {
-		return "–"
-	}
-	change := (now/before - 1) * 100
-	if change > 0 {
-		return "+" + chart.Percent.Text(change)
-	}
-	return chart.Percent.Text(change)
-}
+// Change tells how a figure has moved.
+func (*sheet) Change(before, now float64) string { return change(before, now) }
+
+// Unlike lists what makes the two reports hard to compare.
+func (s *sheet) Unlike() []string { return Unlike(s.Report, s.Old) }

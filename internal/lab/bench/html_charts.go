@@ -10,11 +10,6 @@ import (
 	"github.com/doorbuster/doorbuster/internal/lab/chart"
 )
 
-// classes is the order in which classes of answers are told.
-func classes() []string {
-	return []string{"accepted", "refused", "looked", "settled", "turned_off", "failed"}
-}
-
 // middle is the instant of a slot at which its figures are drawn.
 func (s *sheet) middle(slot *Slot) float64 { return slot.At + s.grain/2 }
 
@@ -36,10 +31,10 @@ func (s *sheet) Rates() template.HTML {
 			{Name: "sent", Ink: chart.Sent, Points: s.perSecond(func(slot *Slot) int64 { return slot.Sent })},
 		},
 	}
-	for _, class := range classes() {
-		if s.Of(class).Answers > 0 {
+	for _, class := range classNames() {
+		if s.of(class).Answers > 0 {
 			p.Series = append(p.Series, chart.Series{
-				Name: s.Words(class), Ink: inkOf(class), Filled: class == "accepted",
+				Name: words(class), Ink: inkOf(class), Filled: class == "accepted",
 				Points: s.perSecond(func(slot *Slot) int64 { return slot.Answers[class] }),
 			})
 		}
@@ -105,7 +100,7 @@ func (s *sheet) VerdictCourse() template.HTML {
 			others++
 		}
 		p.Series = append(p.Series, chart.Series{
-			Name: s.Words(name), Ink: ink, Shade: shades[class],
+			Name: words(name), Ink: ink, Shade: shades[class],
 			Points: s.perSecond(func(slot *Slot) int64 { return slot.Verdicts[name] }),
 		})
 		if class != "" {
@@ -127,16 +122,15 @@ func (s *sheet) WaitMap() template.HTML {
 	return h.HTML()
 }
 
-// Curves are the charts of waiting, one for accepted and one for refused buys: they
-// have the same axes.
+// Curves are the charts of waiting, one for each class that matters; they have the
+// same scales.
 func (s *sheet) Curves() template.HTML {
 	var out template.HTML
 	for _, class := range []string{"accepted", "refused"} {
-		pace := s.Of(class)
-		p := s.curvePlot(class, pace)
-		p.Note = "by quantile, log scale"
+		pace := s.of(class)
+		p := curvePlot(words(class), pace.Answers)
 		p.Series = []chart.Series{
-			{Name: "waited, from the instant it was due", Ink: inkOf(class), Points: curve(pace)},
+			{Name: "waited, from the instant it was due", Ink: inkOf(class), Points: curve(pace.Waits, pace.Waited, pace.Answers)},
 			{Name: "served, from its leaving", Ink: chart.Crowd, Dashed: true, Points: quantiles(pace.Served, pace.Answers)},
 		}
 		out += p.HTML()
@@ -148,40 +142,38 @@ func (s *sheet) Curves() template.HTML {
 func (s *sheet) Overlays() template.HTML {
 	var out template.HTML
 	for _, class := range []string{"accepted", "refused"} {
-		now, before := s.Of(class), paceOf(s.Old, class)
-		p := s.curvePlot(class, now, before)
-		p.Note = "waited, now and before"
+		now, before := s.of(class), s.Old.of(class)
+		p := curvePlot(words(class), now.Answers, before.Answers)
 		p.Series = []chart.Series{
-			{Name: "now", Ink: inkOf(class), Points: curve(now)},
-			{Name: "before", Ink: chart.Crowd, Dashed: true, Points: curve(before)},
+			{Name: "now", Ink: inkOf(class), Points: curve(now.Waits, now.Waited, now.Answers)},
+			{Name: "before", Ink: chart.Crowd, Dashed: true, Points: curve(before.Waits, before.Waited, before.Answers)},
 		}
 		out += p.HTML()
 	}
 	return out
 }
 
-func (*sheet) curvePlot(class string, paces ...*Pace) chart.Plot {
-	last := 0.99
-	for _, pace := range paces {
-		last = max(last, lastQuantile(pace.Answers))
-	}
+// curvePlot is an empty chart of quantiles, for as many answers as the longest curve
+// has.
+func curvePlot(title string, answers ...int64) chart.Plot {
 	return chart.Plot{
-		Title: strings.ToUpper(class[:1]) + class[1:],
-		X:     chart.Axis{Unit: chart.Quantile, Scale: chart.Nines, Min: 0, Max: last},
-		Y:     chart.Axis{Unit: chart.Millis, Scale: chart.Log},
+		Title: strings.ToUpper(title[:1]) + title[1:], Note: "how long, by quantile",
+		X: chart.Axis{Unit: chart.Quantile, Scale: chart.Nines, Min: 0, Max: max(0.99, lastQuantile(slices.Max(answers)))},
+		Y: chart.Axis{Unit: chart.Millis, Scale: chart.Log},
 	}
 }
 
 // lastQuantile is where the slowest of n answers stands: all but one were faster.
 func lastQuantile(n int64) float64 { return 1 - 1/float64(max(n, 2)) }
 
-func curve(p *Pace) []chart.Point {
-	if len(p.Waits) == 0 {
-		return quantiles(p.Waited, p.Answers)
+// curve draws a distribution; of one without its whole, what is known.
+func curve(waits [][2]float64, known Quantiles, n int64) []chart.Point {
+	if len(waits) == 0 {
+		return quantiles(known, n)
 	}
-	points := make([]chart.Point, len(p.Waits))
-	for i, w := range p.Waits {
-		points[i] = chart.Point{min(w[0], lastQuantile(p.Answers)), w[1]}
+	points := make([]chart.Point, len(waits))
+	for i, w := range waits {
+		points[i] = chart.Point{min(w[0], lastQuantile(n)), w[1]}
 	}
 	return points
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/lab/bench"
+	"github.com/doorbuster/doorbuster/internal/lab/probe"
 )
 
 const (
@@ -52,7 +53,9 @@ func rich() *bench.Report {
 			Times: bench.Quantiles{P50: mean * 0.8, P90: mean * 2, P99: mean * 5, P999: mean * 9, Max: mean * 20},
 		})
 	}
+	r.Judged = &bench.Judged{Orders: 1_000, Waited: bench.Quantiles{P50: 61, P90: 120, P99: 210, P999: 260, Max: 290}}
 	r.Probes = probes(random)
+	r.Notes = []probe.Note{{Source: "redis", At: 1.25, Text: "rewrites its append-only file"}}
 	r.Checks = []bench.Check{
 		{Promise: "P1", Text: "no more units were promised than there are", Checked: 1_000},
 		{Promise: "P3", Text: "no buyer got more than the limit", Checked: 50_000},
@@ -176,6 +179,7 @@ func broken() *bench.Report {
 	r.Pass, r.Abandoned, r.Audit = false, 12, nil
 	r.Sale = `<script>alert("sale")</script>`
 	r.Late.P99, r.Late.Max = 140, 2_400
+	r.Warnings = []string{"the crowd itself was late: 1 visit of 100 left 140 ms or more after its instant", "12 steps were never carried out"}
 	r.Sold.Oversold = 17
 	r.Checks[0].Broken, r.Checks[0].Example = 17, `order <img src=x onerror=alert(1)> of "buyer" & co`
 	r.Probes[0].Source, r.Probes[0].Name = `</svg><script>alert("probe")</script>`, `<b onclick="x">`

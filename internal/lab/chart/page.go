@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"strings"
 )
 
 //go:embed page.html
@@ -41,7 +42,7 @@ func words() template.FuncMap {
 	return template.FuncMap{
 		"num":   whole,
 		"fixed": fixed,
-		"ms":    Millis.Text,
+		"ms":    func(v float64) string { return strings.ReplaceAll(Millis.Text(v), " ", "\u00a0") }, // on one line
 	}
 }
 
