@@ -29,7 +29,7 @@ func (s *stub) Buy(_ context.Context, c Click) (string, error) {
 func (s *stub) Cancel(context.Context, string) error { return s.err }
 
 // token is one of a buyer called ann, signed by nobody.
-const token = "Bearer e30.eyJzdWIiOiJhbm4ifQ.c2ln"
+const token = "Bearer e30.eyJzdWIiOiJhbm4ifQ.c2ln" //nolint:gosec // it opens nothing
 
 func ask(t *testing.T, shop Shop, r *http.Request) (*httptest.ResponseRecorder, map[string]any) {
 	t.Helper()
@@ -40,8 +40,9 @@ func ask(t *testing.T, shop Shop, r *http.Request) (*httptest.ResponseRecorder, 
 	return w, body
 }
 
-func click(body string) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, "/v1/sales/s/orders", strings.NewReader(body))
+func click(t *testing.T, body string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/sales/s/orders", strings.NewReader(body))
 	r.Header.Set("Authorization", token)
 	r.Header.Set("Idempotency-Key", "k")
 	return r
@@ -50,7 +51,7 @@ func click(body string) *http.Request {
 func TestShopAnswersInTheWordsOfDoorbuster(t *testing.T) {
 	t.Parallel()
 	shop := &stub{}
-	w, body := ask(t, shop, click(`{"quantity":1}`))
+	w, body := ask(t, shop, click(t, `{"quantity":1}`))
 	require.Equal(t, http.StatusCreated, w.Code)
 	require.Equal(t, "/v1/orders/ord_1", w.Header().Get("Location"))
 	require.Equal(t, "ord_1", body["order"])
@@ -58,7 +59,7 @@ func TestShopAnswersInTheWordsOfDoorbuster(t *testing.T) {
 	require.InDelta(t, 1, body["quantity"], 0)
 	require.Equal(t, Click{Buyer: "ann", Key: "k"}, shop.click)
 
-	w, body = ask(t, shop, httptest.NewRequest(http.MethodPost, "/v1/orders/ord_1/cancel", http.NoBody))
+	w, body = ask(t, shop, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/orders/ord_1/cancel", http.NoBody))
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, "cancelled", body["state"])
 }
@@ -75,7 +76,7 @@ func TestShopRefusesInTheWordsOfDoorbuster(t *testing.T) {
 		"order_not_found": {sale.OrderNotFound(), http.StatusNotFound},
 		"unavailable":     {errors.New("the connection broke"), http.StatusServiceUnavailable},
 	} {
-		w, body := ask(t, &stub{err: c.err}, click(""))
+		w, body := ask(t, &stub{err: c.err}, click(t, ""))
 		require.Equal(t, c.status, w.Code, code)
 		require.Equal(t, code, body["code"])
 		require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
@@ -86,7 +87,7 @@ func TestShopRefusesInTheWordsOfDoorbuster(t *testing.T) {
 func TestShopRefusesWhatIsNoClick(t *testing.T) {
 	t.Parallel()
 	change := func(of func(*http.Request)) *http.Request {
-		r := click("{}")
+		r := click(t, "{}")
 		of(r)
 		return r
 	}
@@ -99,10 +100,10 @@ func TestShopRefusesWhatIsNoClick(t *testing.T) {
 		{change(func(r *http.Request) { r.Header.Set("Authorization", "Bearer a.e30.c") }), sale.CodeUnauthenticated},
 		{change(func(r *http.Request) { r.Header.Del("Idempotency-Key") }), sale.CodeKeyRequired},
 		{change(func(r *http.Request) { r.URL.Path = "/v1/sales/other/orders" }), sale.CodeSaleNotFound},
-		{click(`{"quantity":2}`), sale.CodeInvalidQuantity},
-		{click(`{`), sale.CodeInvalid},
-		{click(strings.Repeat(" ", mostBody+1)), sale.CodeInvalid},
-		{httptest.NewRequest(http.MethodGet, "/v1/sales/other", http.NoBody), sale.CodeSaleNotFound},
+		{click(t, `{"quantity":2}`), sale.CodeInvalidQuantity},
+		{click(t, `{`), sale.CodeInvalid},
+		{click(t, strings.Repeat(" ", mostBody+1)), sale.CodeInvalid},
+		{httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/sales/other", http.NoBody), sale.CodeSaleNotFound},
 	} {
 		shop := &stub{}
 		w, body := ask(t, shop, c.request)

@@ -61,7 +61,7 @@ func run(t *testing.T, name string, buyers int) *outcome {
 	defer w.Close()
 	require.NoError(t, w.Prepare(t.Context(), stock))
 
-	shops := []*shop{open(t, place, true), open(t, place, false)}
+	shops := []*shop{open(t, place, "--faulty"), open(t, place)}
 	c := &crowd{shops: shops, told: map[string]int64{}}
 	start := time.Now()
 	c.rush(buyers)
@@ -73,9 +73,9 @@ func run(t *testing.T, name string, buyers int) *outcome {
 	books, err := w.Recount(ctx)
 	require.NoError(t, err)
 	o := &outcome{
-		Oversold: max(0, books.Sold()-stock), Duplicates: books.Duplicates(), Lost: c.lost(books), Told: c.told, Rush: rush,
+		Oversold: max(0, books.Sold()-stock), Undersold: max(0, stock-books.Sold()),
+		Duplicates: books.Duplicates(), Lost: c.lost(books), Told: c.told, Rush: rush,
 	}
-	o.Undersold = max(0, stock-books.Sold())
 	for _, one := range shops {
 		if one.close(t) {
 			o.Dead++
@@ -89,21 +89,19 @@ func run(t *testing.T, name string, buyers int) *outcome {
 
 // shop is one process.
 type shop struct {
-	url    string
-	proc   *servers.Process
-	faulty bool
+	url  string
+	proc *servers.Process
 }
 
-func open(t *testing.T, p strategy.Place, faulty bool) *shop {
+func open(t *testing.T, p strategy.Place, flags ...string) *shop {
 	t.Helper()
 	dir := t.TempDir()
-	args := []string{"lab-shop", "--strategy", p.Name, "--sale", p.Sale, "--dir", dir, "--postgres", p.PostgresURL, "--redis", p.RedisURL}
-	if faulty {
-		args = append(args, "--faulty")
-	}
+	args := append([]string{
+		"lab-shop", "--strategy", p.Name, "--sale", p.Sale, "--dir", dir, "--postgres", p.PostgresURL, "--redis", p.RedisURL,
+	}, flags...)
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
-	cmd := exec.Command(testenv.Binary(t), args...) //nolint:noctx // stopped by close
+	cmd := exec.Command(testenv.Binary(t), args...) //nolint:noctx,gosec // our own binary; stopped by close
 	cmd.Stdout, cmd.Stderr = log, log
 	proc, err := servers.Start(cmd, syscall.SIGKILL)
 	require.NoError(t, err)
@@ -123,7 +121,7 @@ func open(t *testing.T, p strategy.Place, faulty bool) *shop {
 		return err
 	})
 	require.NoError(t, err)
-	return &shop{url: "http://" + strings.TrimSpace(string(address)), proc: proc, faulty: faulty}
+	return &shop{url: "http://" + strings.TrimSpace(string(address)), proc: proc}
 }
 
 // close stops the shop and reports whether it had ended before.

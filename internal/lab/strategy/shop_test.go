@@ -106,7 +106,7 @@ func TestFenceStopsALateHolder(t *testing.T) {
 		_, err := shop.Buy(t.Context(), buyer(1))
 		late <- err
 	}()
-	locker, ok := shop.(*fair)
+	first, ok := shop.(*fair)
 	require.True(t, ok)
 	require.NoError(t, servers.Await(t.Context(), "the pause of the holder", func() error {
 		if w.holders.Load() < slowFirst {
@@ -114,10 +114,11 @@ func TestFenceStopsALateHolder(t *testing.T) {
 		}
 		return nil
 	}))
-	info, err := locker.locker.Inspect(t.Context(), locker.name())
+	info, err := first.locker.Inspect(t.Context(), first.name())
 	require.NoError(t, err)
-	other := opened(t, w) // a Locker that knows nothing of the first
-	require.NoError(t, other.(*fair).locker.Break(t.Context(), locker.name(), info.Holders[0].Owner))
+	other, ok := opened(t, w).(*fair) // a Locker that knows nothing of the first
+	require.True(t, ok)
+	require.NoError(t, other.locker.Break(t.Context(), first.name(), info.Holders[0].Owner))
 	_, err = other.Buy(t.Context(), buyer(2))
 	require.NoError(t, err)
 
@@ -163,7 +164,7 @@ func TestPlaceIsChecked(t *testing.T) {
 		require.Equal(t, sale.CodeInvalid, sale.CodeOf(err))
 		require.NotContains(t, err.Error(), "secret")
 	}
-	_, err := Open(t.Context(), Place{Name: "none", Sale: "s", PostgresURL: "postgres://u:secret@127.0.0.1:1/d"})
+	_, err := Open(t.Context(), Place{Name: "none", Sale: "s", PostgresURL: "postgres://u:secret@127.0.0.1:1/d"}) //nolint:gosec // nobody's
 	require.Equal(t, sale.CodeUnavailable, sale.CodeOf(err))
 	require.NotContains(t, err.Error(), "secret")
 }

@@ -110,7 +110,7 @@ func (w *World) record(ctx context.Context, entries []rueidis.XRangeEntry) error
 
 // quiet is how long the stream must be empty before it is taken for drained: what is in
 // the hand of a producer nobody can see.
-const quiet = 100 * linger
+const quiet = 25 * linger
 
 // drained waits until nothing comes over the stream any more.
 func drained(ctx context.Context, w *World) error {

@@ -39,7 +39,7 @@ func (s indexed) Buy(ctx context.Context, c Click) (string, error) {
 	ctx, done := working(ctx)
 	defer done()
 	order := newOrder()
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	trouble := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var units int64
 		if err := tx.QueryRow(ctx, `SELECT units FROM stock`).Scan(&units); err != nil {
 			return err
@@ -50,10 +50,10 @@ func (s indexed) Buy(ctx context.Context, c Click) (string, error) {
 		return write(ctx, tx, units-1, c, order)
 	})
 	const uniqueViolation = "23505"
-	if isCode(err, uniqueViolation) {
+	if isCode(trouble, uniqueViolation) {
 		return "", limitReached()
 	}
-	return order, err
+	return order, trouble
 }
 
 // Cancel implements Shop.

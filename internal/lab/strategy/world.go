@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -80,7 +81,7 @@ func openPool(ctx context.Context, url, schema string) (*pgxpool.Pool, error) {
 	}
 	config.MaxConns = connections
 	config.ConnConfig.RuntimeParams["search_path"] = pgx.Identifier{schema}.Sanitize()
-	config.ConnConfig.RuntimeParams["lock_timeout"] = fmt.Sprint(patience.Milliseconds())
+	config.ConnConfig.RuntimeParams["lock_timeout"] = strconv.FormatInt(patience.Milliseconds(), 10)
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err == nil {
 		err = pool.Ping(ctx)
