@@ -45,6 +45,8 @@ func Nginx(tb testing.TB, conf, addr string) *NginxServer {
 		fmt.Fprintf(&places, "\n%s_temp_path %s;", what, filepath.Join(s.dir, what))
 	}
 	conf = strings.Replace(conf, "http {", "http {"+places.String(), 1)
+	// Sockets of workers that are not there would take connections and never answer.
+	conf = strings.Replace(conf, "worker_processes auto;", "worker_processes 1;", 1)
 	if err := os.WriteFile(s.conf(), []byte(conf), 0o600); err != nil {
 		tb.Fatalf("write nginx.conf: %v", err)
 	}

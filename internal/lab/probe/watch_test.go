@@ -309,7 +309,7 @@ func TestWithoutRights(t *testing.T) {
 	t.Parallel()
 	db := testenv.OwnPostgres(t)
 	require.NoError(t, exec(t, db.URL, "CREATE ROLE watcher LOGIN PASSWORD '"+secret+"'"))
-	require.NoError(t, exec(t, db.URL, "CREATE TABLE sales (number bigint, salts bytea, slug text, state text)"))
+	require.NoError(t, exec(t, db.URL, "CREATE TABLE sales (number bigint PRIMARY KEY, salts bytea, slug text, state text)"))
 	require.NoError(t, exec(t, db.URL, "CREATE TABLE items (sale bigint, stock bigint, sold bigint)"))
 	other, err := pgx.Connect(t.Context(), db.URL)
 	require.NoError(t, err)
