@@ -131,23 +131,20 @@ func (h *shard) enter(e *entry) {
 // time enters the stages of a buy.
 func (h *shard) time(g *grain, timing []byte) {
 	for len(timing) > 0 {
-		var name []byte
-		var spent time.Duration
-		var told bool
-		name, spent, told, timing = nextStage(timing)
-		if !told {
+		var s stage
+		if s, timing = nextStage(timing); !s.told {
 			continue
 		}
-		i := h.stages.numberBytes(name)
+		i := h.stages.numberBytes(s.name)
 		for len(h.spent) <= i {
 			h.spent = append(h.spent, nil)
 		}
-		note(&h.spent[i], spent)
+		note(&h.spent[i], s.spent)
 		for len(g.stages) <= i {
 			g.stages = append(g.stages, StageSum{})
 		}
 		g.stages[i].Count++
-		g.stages[i].Sum += spent
+		g.stages[i].Sum += s.spent
 	}
 }
 
@@ -224,7 +221,7 @@ func (n *names) add(name string) int {
 	if n.numbers == nil {
 		n.numbers = make(map[string]int)
 	}
-	if len(n.list) == mostNames-1 && name != otherName {
+	if len(n.list) >= mostNames-1 && name != otherName {
 		return n.number(otherName)
 	}
 	n.numbers[name] = len(n.list)

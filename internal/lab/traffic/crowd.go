@@ -112,6 +112,9 @@ func (r *run) warm(ctx context.Context) error {
 	if !r.wish.IsZero() {
 		r.start = now.Add(time.Until(r.wish)) // by this process's own steady clock
 	}
+	for _, w := range r.workers {
+		w.heard, w.fresh = r.now(), false
+	}
 	close(r.started)
 	return nil
 }

@@ -20,7 +20,7 @@ type deck struct {
 func (d *deck) shuffle(p *Profile) {
 	cast := make([]int32, p.Buyers)
 	for i := range cast {
-		cast[i] = int32(i) //nolint:gosec // checked
+		cast[i] = int32(i)
 	}
 	mix := func(some []int32) {
 		d.random.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })

@@ -5,21 +5,26 @@ import (
 	"time"
 )
 
-// nextStage reads the first entry of a Server-Timing header, such as
-// gate;dur=0.051, and returns what follows it. An entry without a duration is not
-// told.
-func nextStage(timing []byte) (name []byte, spent time.Duration, told bool, rest []byte) {
+// stage is one entry of a Server-Timing header, such as gate;dur=0.051.
+type stage struct {
+	name  []byte
+	spent time.Duration
+	told  bool // it has a name and a duration
+}
+
+// nextStage reads the first entry of a header and returns what follows it.
+func nextStage(timing []byte) (s stage, rest []byte) {
 	entry, rest, _ := bytes.Cut(timing, []byte(","))
 	name, parameters, more := bytes.Cut(entry, []byte(";"))
-	name = bytes.TrimSpace(name)
-	for more && !told {
+	s.name = bytes.TrimSpace(name)
+	for more && !s.told {
 		var parameter []byte
 		parameter, parameters, more = bytes.Cut(parameters, []byte(";"))
-		if value, is := bytes.CutPrefix(bytes.TrimSpace(parameter), []byte("dur=")); is {
-			spent, told = millis(value)
+		if value, is := bytes.CutPrefix(bytes.TrimSpace(parameter), []byte("dur=")); is && len(s.name) > 0 {
+			s.spent, s.told = millis(value)
 		}
 	}
-	return name, spent, told && len(name) > 0, rest
+	return s, rest
 }
 
 // millis reads a decimal number of milliseconds.
@@ -29,14 +34,14 @@ func millis(text []byte) (time.Duration, bool) {
 	if len(whole) == 0 || len(whole) > mostDigits {
 		return 0, false
 	}
-	var d time.Duration
+	var n int64
 	for _, c := range whole {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
-		d = 10*d + time.Duration(c-'0')
+		n = 10*n + int64(c-'0')
 	}
-	d *= time.Millisecond
+	d := time.Duration(n) * time.Millisecond
 	unit := time.Millisecond / 10
 	for _, c := range part {
 		if c < '0' || c > '9' {

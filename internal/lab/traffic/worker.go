@@ -14,6 +14,10 @@ const (
 	dialTimeout = 3 * time.Second
 	// redial is how long a target that could not be reached is left alone.
 	redial = 250 * time.Millisecond
+	// idle is how long a connection may stand before it is looked at again: a server
+	// may have hung up, and a buyer's browser would see that. A crowd in full swing
+	// never looks.
+	idle = 5 * time.Millisecond
 )
 
 // lane is a target, and whether it can be reached.
@@ -45,6 +49,8 @@ type worker struct {
 	lane *lane
 	conn atomic.Pointer[wire.Conn] // nil: none; another may close it, none but the worker sets it
 
+	heard   time.Duration // when it was last used
+	fresh   bool          // it was opened after that
 	step    Step
 	answer  wire.Answer
 	outcome Outcome
@@ -94,6 +100,7 @@ func (w *worker) connect(ctx context.Context) bool {
 		l.shut.Store(0)
 		w.lane = l
 		w.conn.Store(conn)
+		w.fresh = true
 		w.connected.Add(1)
 		w.run.dialed.Add(1)
 		if w.run.stopped.Load() { // too early to have been cut with the others
@@ -119,6 +126,13 @@ func (w *worker) hangUp() {
 	}
 }
 
+// look hangs up if the server has done so while the connection stood idle.
+func (w *worker) look() {
+	if conn := w.conn.Load(); conn != nil && !w.fresh && w.run.now()-w.heard > idle && !conn.Usable() {
+		w.hangUp()
+	}
+}
+
 // errUnreachable is the outcome of a step for which there was no connection.
 var errUnreachable = errors.New("no target can be reached")
 
@@ -126,6 +140,7 @@ var errUnreachable = errors.New("no target can be reached")
 func (w *worker) carryOut(ctx context.Context) {
 	e := entry{step: &w.step, outcome: &w.outcome, sent: unsent, followed: w.follows}
 	err := errUnreachable
+	w.look()
 	if w.connect(ctx) {
 		if conn := w.conn.Load(); conn != nil {
 			w.step.Target = w.lane.target
@@ -138,6 +153,7 @@ func (w *worker) carryOut(ctx context.Context) {
 		err = w.run.whyNot()
 	}
 	e.heard = w.run.now()
+	w.heard, w.fresh = e.heard, false
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -289,22 +289,23 @@ func (c *Conn) chunks() error {
 	}
 }
 
-// maxLine bounds the line before a chunk.
+// maxLine bounds the line before a chunk, and a trailer.
 const maxLine = 256
 
 // line returns the next line without its end. It is valid until more is read.
 func (c *Conn) line() ([]byte, error) {
 	for {
-		if i := bytes.IndexByte(c.buf[c.r:c.w], '\n'); i >= 0 {
+		i := bytes.IndexByte(c.buf[c.r:c.w], '\n')
+		if i > maxLine || (i < 0 && c.w-c.r > maxLine) {
+			return nil, fmt.Errorf("%w: a line between chunks is longer than %d bytes", ErrAnswer, maxLine)
+		}
+		if i >= 0 {
 			line := c.buf[c.r : c.r+i]
 			c.r += i + 1
 			if i == 0 || line[i-1] != '\r' {
 				return nil, fmt.Errorf("%w: a line between chunks is %.40q", ErrAnswer, line)
 			}
 			return line[:i-1], nil
-		}
-		if c.w-c.r > maxLine {
-			return nil, fmt.Errorf("%w: a line between chunks is longer than %d bytes", ErrAnswer, maxLine)
 		}
 		if err := c.fill(); err != nil {
 			return nil, cut(err)

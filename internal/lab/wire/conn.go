@@ -1,12 +1,12 @@
 package wire
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -32,7 +32,8 @@ const (
 // Conn is one kept connection. It is used by one goroutine; only Close may be
 // called by another.
 type Conn struct {
-	conn net.Conn
+	conn    net.Conn
+	beneath net.Conn // without TLS
 	// exact says that a deadline must not pass before its time: a TLS connection
 	// is of no use after that, a plain one is.
 	exact bool
@@ -44,9 +45,29 @@ type Conn struct {
 	keep int // buf[keep:r] is of no use any more
 }
 
-func newConn(conn net.Conn) *Conn {
-	_, secure := conn.(*tls.Conn)
-	return &Conn{conn: conn, exact: secure, buf: make([]byte, firstBuffer)}
+func newConn(conn, beneath net.Conn) *Conn {
+	return &Conn{conn: conn, beneath: beneath, exact: conn != beneath, buf: make([]byte, firstBuffer)}
+}
+
+// Usable looks, without waiting, whether a connection that stood idle still is one:
+// not if the server has hung up, or has said what nobody asked for. What it cannot
+// look at it takes to be usable.
+func (c *Conn) Usable() bool {
+	bare, ok := c.beneath.(syscall.Conn)
+	if !ok {
+		return true
+	}
+	raw, err := bare.SyscallConn()
+	if err != nil {
+		return false
+	}
+	usable := true
+	err = raw.Control(func(fd uintptr) {
+		waiting, open := peek(fd)
+		// TLS has things of its own to say.
+		usable = open && (!waiting || c.exact)
+	})
+	return err == nil && usable
 }
 
 // Do writes a request, whole as it goes on the wire, and reads the answer into a.

@@ -1,0 +1,119 @@
+package traffic
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestServerTiming(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]map[string]time.Duration{
+		"":                                   {},
+		"gate;dur=0.051, engine;dur=12.5":    {"gate": 51 * time.Microsecond, "engine": 12500 * time.Microsecond},
+		"gate;dur=7":                         {"gate": 7 * time.Millisecond},
+		"db;desc=\"x\";dur=1.000001;a=b ,c,": {"db": 1000001 * time.Nanosecond},
+		"a;dur=1.0000000000000000001":        {"a": time.Millisecond},
+		"a;dur=,b;dur=x,c;dur=1.x,d;dur=-1,;dur=1,e;dur=1234567890, f;dur=.5": {},
+		"a,b;c": {},
+	} {
+		got := make(map[string]time.Duration)
+		for rest := []byte(text); len(rest) > 0; {
+			var s stage
+			if s, rest = nextStage(rest); s.told {
+				got[string(s.name)] = s.spent
+			}
+		}
+		assert.Equal(t, want, got, text)
+	}
+}
+
+func TestWaitBuckets(t *testing.T) {
+	t.Parallel()
+	bounds := WaitBuckets()
+	assert.True(t, slices.IsSorted(bounds))
+	assert.Equal(t, 100*time.Microsecond, bounds[0])
+	assert.GreaterOrEqual(t, bounds[len(bounds)-1], time.Minute)
+	rapid.Check(t, func(t *rapid.T) {
+		wait := time.Duration(rapid.Int64Range(-int64(time.Second), int64(time.Hour)).Draw(t, "wait"))
+		want := slices.IndexFunc(bounds, func(bound time.Duration) bool { return wait <= bound })
+		if want < 0 {
+			want = len(bounds) - 1
+		}
+		require.Equal(t, want, bucket(bounds, wait))
+	})
+}
+
+// A script that gives every answer a meaning of its own, or a server that names new
+// stages for ever, does not fill the memory.
+func TestNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	var n names
+	for i := range 1000 {
+		n.number("verdict " + strconv.Itoa(i))
+		n.numberBytes(strconv.AppendInt(nil, int64(i), 10))
+	}
+	assert.LessOrEqual(t, len(n.list), mostNames)
+	assert.Equal(t, n.number(otherName), n.number("one more"))
+	assert.Equal(t, 0, n.number("verdict 0"))
+}
+
+// What is entered in several books is put together as if it were one.
+func TestBooksAddUp(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		split, whole := newBooks(time.Second), newBooks(time.Second)
+		split.shards = append(split.shards, newBooks(time.Second).shards...)
+		for range rapid.IntRange(0, 50).Draw(t, "entries") {
+			due := time.Duration(rapid.Int64Range(0, int64(5*time.Second)).Draw(t, "due"))
+			sent := due + time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "late"))
+			e := entry{
+				step:     &Step{Due: due, Kind: Kind(rapid.IntRange(0, int(Kinds)-1).Draw(t, "kind"))},                                                                       //nolint:gosec // small
+				outcome:  &Outcome{Class: Class(rapid.IntRange(0, int(Classes)-1).Draw(t, "class")), Verdict: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "verdict")}, //nolint:gosec // small
+				sent:     sent,
+				heard:    sent + time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "served")),
+				timing:   []byte(rapid.SampledFrom([]string{"", "x;dur=1", "y;dur=2,x;dur=3"}).Draw(t, "timing")),
+				followed: rapid.Bool().Draw(t, "followed"),
+			}
+			if rapid.Bool().Draw(t, "unsent") {
+				e.sent = unsent
+			} else {
+				split.shards[0].sent.Add(1)
+			}
+			rapid.SampledFrom(split.shards).Draw(t, "shard").enter(&e)
+			whole.shards[0].enter(&e)
+		}
+		require.Equal(t, whole.record(), split.record())
+		require.Zero(t, split.live().InFlight)
+	})
+}
+
+// Steps leave the heap in the order in which they are due.
+func TestFollowingIsOrdered(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFollowing(func() time.Duration { return time.Hour })
+		var want []time.Duration
+		var s Step
+		for range rapid.IntRange(0, 200).Draw(t, "moves") {
+			if len(want) > 0 && rapid.Bool().Draw(t, "pop") {
+				_, ok := f.pop(&s)
+				require.True(t, ok)
+				require.Equal(t, slices.Min(want), s.Due)
+				want = slices.Delete(want, slices.Index(want, s.Due), slices.Index(want, s.Due)+1)
+				continue
+			}
+			due := time.Duration(rapid.IntRange(0, 20).Draw(t, "due"))
+			want = append(want, due)
+			f.push(&Step{Due: due})
+		}
+		require.Equal(t, int64(len(want)), f.abandon())
+		f.push(&s)
+		require.Equal(t, int64(len(want)+1), f.abandon())
+	})
+}
