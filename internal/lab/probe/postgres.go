@@ -33,7 +33,7 @@ func (p *postgres) read(ctx context.Context) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
-	if fresh {
+	if fresh && p.local == nil {
 		p.local = localProcesses(p.conn)
 	}
 	var now reading
