@@ -16,7 +16,7 @@ const (
 	justTooLong, muchTooLong = lease + lease/20, lease + lease/2
 	// Of the sales that a faulty process makes, the slowFirst one pauses, and
 	// every slowEvery-th after it, slowTimes in all.
-	slowFirst, slowEvery, slowTimes = 5, 10, 4
+	slowFirst, slowEvery, slowTimes = 5, 7, 5
 	// crashAt is the pass of a faulty process over the spot in question at which it
 	// kills itself.
 	crashAt = 10

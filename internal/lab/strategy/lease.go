@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// turns is how many of one process ask Redis for a lock at once.
-	turns = 64
+	// turns is how many of one process ask Redis for a lock at once. More would wait
+	// no shorter, and keep Redis busy with asking.
+	turns = 16
 	// Somebody who did not get the lock asks again after a moment between these.
 	againMin, againMax = 5 * time.Millisecond, 15 * time.Millisecond
 )
