@@ -3,6 +3,7 @@ package testenv
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -247,6 +248,18 @@ func Ask[T any](t *Tab, expression string) T {
 		t.tb.Fatalf("in the browser: %v\n%s", err, expression)
 	}
 	return value
+}
+
+//go:embed misfits.js
+var misfits string
+
+// Misfits tells in words what does not fit on the page: a page wider than its window,
+// charts without a size, labels that stick out of their chart or lie on one another,
+// text too wide for its place, letters that are hard to tell from what is behind
+// them. It opens what is folded.
+func (t *Tab) Misfits() []string {
+	t.tb.Helper()
+	return Ask[[]string](t, misfits)
 }
 
 // Picture returns the whole page as PNG.

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"strings"
 
 	"github.com/doorbuster/doorbuster/internal/lab/chart"
 )
@@ -113,6 +114,16 @@ func inkOf(class string) chart.Ink {
 
 // Words writes the name of a class or verdict for people.
 func (*sheet) Words(name string) string { return words(name) }
+
+// Lines breaks a long command before its flags, as a shell takes it.
+func (*sheet) Lines(command string) string {
+	const line = 90
+	command = "doorbuster " + command
+	if len(command) <= line {
+		return command
+	}
+	return strings.ReplaceAll(command, " --", " \\\n    --")
+}
 
 // Bar is the part of one answer among all of its kind.
 func (s *sheet) Bar(t Tally) template.HTML {

@@ -64,8 +64,11 @@ func (p *panel) html(span chart.Axis, told []*Series) template.HTML {
 		if number := strings.TrimPrefix(probe.Source, family(probe.Source)); number != "" {
 			s.Dashed = true
 			if len(p.names) > 1 {
-				s.Name = probe.Name + "," + " " + probe.Source
+				s.Name = probe.Name + ", " + probe.Source
 			}
+		}
+		if p.of != "" && len(p.names) == 1 && len(told) == 1 {
+			s.Name = "" // the title says it all
 		}
 		plot.Series = append(plot.Series, s)
 	}
@@ -104,7 +107,7 @@ func (s *sheet) Others() template.HTML {
 		if slices.ContainsFunc(all, func(p panel) bool { return p.holds(probe) }) {
 			continue
 		}
-		single := panel{title: probe.Source + ": " + probe.Name, names: []string{probe.Name}}
+		single := panel{title: probe.Source + ": " + probe.Name, of: family(probe.Source), names: []string{probe.Name}}
 		out += single.html(s.span, []*Series{probe})
 	}
 	return out

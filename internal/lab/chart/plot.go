@@ -1,10 +1,12 @@
 package chart
 
 import (
+	"cmp"
 	"html/template"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Plot is a chart of curves: values over time, or over quantiles.
@@ -21,7 +23,7 @@ type Plot struct {
 
 // Series is one curve.
 type Series struct {
-	Name   string
+	Name   string // may be empty where there is only one
 	Ink    Ink
 	Shade  Shade
 	Dashed bool
@@ -132,9 +134,8 @@ func (d *drawing) html() template.HTML {
 func (d *drawing) describe() string {
 	text := d.plot.Note + "."
 	for _, s := range d.told {
-		last, _, _ := limits([][]Point{s.Points})
-		_, most, _ := limits([][]Point{s.Points})
-		text += " " + s.Name + ": from " + d.y.unit.Text(last[1]) + " to " + d.y.unit.Text(most[1]) + "."
+		least, most, _ := limits([][]Point{s.Points})
+		text += " " + cmp.Or(s.Name, d.plot.Title) + ": from " + d.y.unit.Text(least[1]) + " to " + d.y.unit.Text(most[1]) + "."
 	}
 	return text
 }
@@ -249,7 +250,7 @@ func (d *drawing) hits() {
 		words := ""
 		for _, s := range d.told {
 			if v := nearest(s.Points, at, reach); finite(v) {
-				words += "\n" + s.Name + " " + d.y.unit.Text(v)
+				words += "\n" + strings.TrimSpace(s.Name+" "+d.y.unit.Text(v))
 			}
 		}
 		if words != "" {

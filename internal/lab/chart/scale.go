@@ -74,6 +74,9 @@ func (s *scale) linear(fixed bool, count int) {
 	}
 	p := s.unit.prefix(max(math.Abs(s.from), math.Abs(s.to)))
 	step := nice((s.to-s.from)/p.factor/float64(count)) * p.factor
+	if p.factor == 1e3 && step < p.factor && s.unit != Millis {
+		p = s.unit.prefix(1) // 500 and 1,000 are plainer than 0.5k and 1.0k
+	}
 	if !fixed {
 		s.from, s.to = math.Floor(s.from/step+1e-9)*step, math.Ceil(s.to/step-1e-9)*step
 	}
@@ -126,15 +129,19 @@ func niceBelow(v float64) float64 {
 	return power
 }
 
+// room is the part of an axis that a label needs for itself.
+const room = 0.095
+
 // mostNines bounds the axis: nobody sends more answers than that.
 const mostNines = 9
 
 func (s *scale) nines() {
 	s.from, s.to = 0, min(max(s.to, 0.99), 1-math.Pow(10, -mostNines))
-	for _, q := range []float64{0, 0.5, 0.9} {
-		s.steps = append(s.steps, tick{at: q, label: s.unit.Text(q), minor: q == 0.5})
+	s.steps = append(s.steps, tick{at: 0, label: "0 %"})
+	if s.share(0.5) >= room {
+		s.steps = append(s.steps, tick{at: 0.5, label: "50 %", minor: true})
 	}
-	s.steps[0].label = "0 %"
+	s.steps = append(s.steps, tick{at: 0.9, label: "90 %"})
 	for n := 2; n <= int(nines(s.to)+1e-6); n++ {
 		q := 1 - math.Pow(10, float64(-n))
 		s.steps = append(s.steps, tick{at: q, label: ninesText(n), minor: n%2 == 1})

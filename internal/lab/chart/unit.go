@@ -107,7 +107,10 @@ func (u Unit) mark(value, step float64, p prefix) string {
 	if u == Cores {
 		suffix = ""
 	}
-	return minus(trim(strconv.FormatFloat(value/p.factor, 'f', min(decimals, 9), 64))) + suffix
+	if scaled := value / p.factor; decimals == 0 && math.Abs(scaled) >= 1000 {
+		return Grouped(int64(math.Round(scaled))) + suffix
+	}
+	return minus(strconv.FormatFloat(value/p.factor, 'f', min(decimals, 9), 64)) + suffix
 }
 
 // trim takes off zeros that tell nothing.
