@@ -36,6 +36,10 @@ run: build ## Serve the embedded default; ARGS= goes to doorbuster serve.
 demo: build ## Run a real sale with a real crowd and prove it; ARGS= goes to doorbuster demo.
 	@$(BIN)/doorbuster demo $(ARGS)
 
+.PHONY: lab
+lab: build ## Show the accident and the cure: one crowd, every way to sell; ARGS= goes to doorbuster lab.
+	@$(BIN)/doorbuster lab $(ARGS)
+
 .PHONY: setup
 setup: ## Install what the tests need and the machine lacks (Debian packages).
 	@scripts/setup.sh

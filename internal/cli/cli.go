@@ -30,7 +30,7 @@ Exit codes:
   0  ok
   1  failure: the request was understood and did not succeed
   2  usage: flags, arguments, configuration or a file are wrong
-  3  a promise is broken (audit, verify, demo, bench)
+  3  a promise is broken (audit, verify, demo, bench, lab)
   4  the server or the ledger cannot be reached or cannot answer
 
 Environment: DOORBUSTER_URL and DOORBUSTER_API_KEY for commands that call a server,
@@ -65,6 +65,7 @@ type root struct {
 	Verify     verifyCmd     `cmd:"" help:"Recount the promises from an exported file, offline."`
 	Migrate    migrateCmd    `cmd:"" help:"Bring the ledger's schema up to date."`
 	Config     configCmd     `cmd:"" help:"Check, print and describe the configuration."`
+	Lab        labCmd        `cmd:"" help:"Show the accident and the cure: one crowd, every way to sell."`
 	LabShop    labShopCmd    `cmd:"" hidden:"" help:"Sell in one process of a strategy; doorbuster lab starts it."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 }

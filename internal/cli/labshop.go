@@ -12,8 +12,9 @@ type labShopCmd struct {
 	Sale     string `required:"" help:"The id of the sale, which was prepared."`
 	Dir      string `required:"" type:"existingdir" help:"Where the address is written, to api.addr."`
 	Listen   string `default:"127.0.0.1:0" help:"Address to listen on."`
-	Redis    string `placeholder:"URL" help:"The Redis of the strategies that use one."`
-	Postgres string `required:"" placeholder:"URL" help:"The database of the books."`
+	// Passwords do not belong on a command line that every user of the machine can read.
+	Redis    string `env:"DOORBUSTER_LAB_REDIS" placeholder:"URL" help:"The Redis of the strategies that use one."`
+	Postgres string `env:"DOORBUSTER_LAB_POSTGRES" required:"" placeholder:"URL" help:"The database of the books."`
 	Faulty   bool   `help:"This process is the one that crashes or pauses."`
 }
 

@@ -50,10 +50,14 @@ func (s *Doorbuster) Start(ctx context.Context) error {
 	if s.Process, err = Start(cmd, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}
-	if err = Await(ctx, "the server is ready", s.ready); err != nil {
-		return errors.Join(fmt.Errorf("start the server: %w", err), s.Stop())
+	if err = Await(ctx, "the server is ready", s.ready); err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("start the server: %w", err)
+	if s.Running() {
+		err = errors.Join(err, s.Stop())
+	}
+	return err
 }
 
 // PlainEnvironment is ours without the settings of doorbuster.
@@ -64,7 +68,7 @@ func PlainEnvironment() []string {
 // ready says what a server that was just started still lacks.
 func (s *Doorbuster) ready() error {
 	if !s.Running() {
-		return fmt.Errorf("%w: %v", errEnded, s.State())
+		return fmt.Errorf("%w: %v", ErrEnded, s.State())
 	}
 	api, err := s.Read("api.addr")
 	ops, opsErr := s.Read("ops.addr")

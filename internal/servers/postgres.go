@@ -186,7 +186,7 @@ func (s *Postgres) waitReady(ctx context.Context, ended <-chan struct{}) error {
 		err := s.Exec(ctx, "SELECT 1")
 		select {
 		case <-ended:
-			return fmt.Errorf("PostgreSQL: %w:\n%s", errEnded, s.Log())
+			return fmt.Errorf("PostgreSQL: %w:\n%s", ErrEnded, s.Log())
 		default:
 			return err
 		}

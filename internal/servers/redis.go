@@ -141,7 +141,7 @@ func (s *Redis) alive() error {
 	if strings.Contains(s.log.String(), "in use") {
 		return fmt.Errorf("%s: %w", s.name(), errTaken)
 	}
-	return fmt.Errorf("%s: %w:\n%s", s.name(), errEnded, &s.log)
+	return fmt.Errorf("%s: %w:\n%s", s.name(), ErrEnded, &s.log)
 }
 
 // ping speaks to the server by hand, so that no client's idea of retries or

@@ -26,7 +26,7 @@ func Await(ctx context.Context, what string, check func() error) error {
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, errEnded) || errors.Is(err, errTaken) {
+		if errors.Is(err, ErrEnded) || errors.Is(err, errTaken) {
 			return err
 		}
 		select {
@@ -41,7 +41,7 @@ func Await(ctx context.Context, what string, check func() error) error {
 
 // What waiting longer does not change.
 var (
-	errEnded = errors.New("it has ended before it was ready")
+	ErrEnded = errors.New("it has ended before it was ready")
 	errTaken = errors.New("somebody else has its port")
 )
 

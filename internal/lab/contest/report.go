@@ -2,48 +2,124 @@ package contest
 
 import "time"
 
-// Report is the outcome of all strategies; --json writes it, --html draws it.
+// What a row is expected to show.
+const (
+	Fails = "fails" // the column of its accident is not zero
+	Holds = "holds" // every column is zero
+	Clean = "clean" // the same, and the audit finds nothing, and no answer broke a promise
+)
+
+// Report is the outcome of all rows; --json writes it, --html draws it.
 type Report struct {
 	Version   string    `json:"version"`
 	StartedAt time.Time `json:"started_at"`
 	Seconds   float64   `json:"seconds"`
 	Seed      uint64    `json:"seed"`
 	Buyers    int       `json:"buyers"`
-	Clicks    int       `json:"clicks"` // buys sent, double clicks included
+	Clicks    int       `json:"clicks"` // buys sent in the rush, double clicks included
 	Stock     int64     `json:"stock"`
-	Redis     string    `json:"redis"` // version and where from
-	Postgres  string    `json:"postgres"`
+	Redis     string    `json:"redis"`    // version and where from; empty where no row needed it
+	Postgres  string    `json:"postgres"` // likewise
 	Rows      []Row     `json:"rows"`
-	Pass      bool      `json:"pass"` // Doorbuster's rows are clean, and the unprotected ones failed
-	Missing   []string  `json:"missing,omitempty"`
+	// Pass says that Doorbuster's rows are clean and those that must fail did.
+	Pass bool `json:"pass"`
+	// Missing names the rows that did not fail, or could not run.
+	Missing []string `json:"missing,omitempty"`
+	// Kept is the folder with the logs and ledgers of rows in which Doorbuster broke a
+	// promise; empty where none did.
+	Kept string `json:"kept,omitempty"`
 }
 
-// Row is one strategy, as measured.
+// Row is one strategy, or Doorbuster in one way, as measured.
 type Row struct {
-	Name   string `json:"name"`
-	Title  string `json:"title"`
-	Fault  string `json:"fault,omitempty"` // what was done to it: a crash between two steps, a slow holder
-	Why    string `json:"why"`             // why it fails, or holds
-	Expect string `json:"expect"`          // fails, holds, clean
-	As     bool   `json:"as_expected"`
+	Name     string `json:"name"`
+	Title    string `json:"title"`
+	Fault    string `json:"fault,omitempty"`    // what was done to it: a crash between two steps, a slow holder
+	Why      string `json:"why"`                // why it fails, or holds
+	Expect   string `json:"expect"`             // Fails, Holds, Clean
+	Accident string `json:"accident,omitempty"` // the column that must not be zero if it fails
+	As       bool   `json:"as_expected"`
+	// Trouble is why the row has no figures.
+	Trouble string `json:"trouble,omitempty"`
 
-	Sold       int64 `json:"sold"` // live orders' units at the end
-	Oversold   int64 `json:"oversold"`
-	Undersold  int64 `json:"undersold"`  // units that could not be sold although buyers asked
-	Duplicates int64 `json:"duplicates"` // orders beyond the first of one buyer's click or limit
-	Lost       int64 `json:"lost"`       // buyers told yes whose order the books do not hold
+	Seed       uint64 `json:"seed"` // of its crowd: that of the report, unless the row was repeated
+	Sold       int64  `json:"sold"` // live orders' units at the end
+	Oversold   int64  `json:"oversold"`
+	Undersold  int64  `json:"undersold"`  // units that could not be sold although buyers asked
+	Duplicates int64  `json:"duplicates"` // live orders beyond a buyer's first
+	Lost       int64  `json:"lost"`       // orders that buyers were told of and the books do not hold
+	Broken     int64  `json:"broken"`     // facts that break a promise, by Doorbuster's audit and by its answers
 
-	Accepted Speed   `json:"accepted"`
+	Accepted Speed   `json:"accepted"` // those that got a unit, or on the fast path the promise of a judgement
+	Judged   *Speed  `json:"judged,omitempty"`
 	Refused  Speed   `json:"refused"`
-	Failed   int64   `json:"failed"`  // no answer, or an error
+	Failed   int64   `json:"failed"`  // no answer, an error, or told to come again
 	Seconds  float64 `json:"seconds"` // from the start to the last unit sold in the rush
 	Note     string  `json:"note,omitempty"`
 }
 
-// Speed is that of one kind of answer.
+// Speed is that of one kind of answer in the rush. Times count from the instant a
+// click was due.
 type Speed struct {
 	Answers   int64   `json:"answers"`
-	PerSecond float64 `json:"per_second"`
+	PerSecond float64 `json:"per_second"` // from the start to the last of them
 	P50       float64 `json:"p50_ms"`
 	P99       float64 `json:"p99_ms"`
+}
+
+// Clean reports whether every column of accidents is zero.
+func (r *Row) Clean() bool {
+	return r.Trouble == "" && r.Oversold == 0 && r.Undersold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Broken == 0
+}
+
+// accident returns the column that must not be zero.
+func (r *Row) accident() int64 {
+	switch r.Accident {
+	case "oversold":
+		return r.Oversold
+	case "undersold":
+		return r.Undersold
+	case "duplicates":
+		return r.Duplicates
+	case "lost":
+		return r.Lost
+	}
+	return 0
+}
+
+// judge decides whether the row shows what is expected.
+func (r *Row) judge() {
+	if r.Expect == Fails {
+		r.As = r.Trouble == "" && r.accident() > 0
+		return
+	}
+	r.As = r.Clean()
+}
+
+// judge draws the conclusion from all rows. That a row holds which may fail by bad luck,
+// such as a lock without renewal, is not asked for.
+func (r *Report) judge() {
+	r.Pass, r.Missing = true, nil
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		row.judge()
+		if row.Trouble != "" || row.Expect == Fails && !row.As {
+			r.Missing = append(r.Missing, row.Name)
+		}
+		if row.Expect == Clean && !row.As {
+			r.Pass = false
+		}
+	}
+	r.Pass = r.Pass && len(r.Missing) == 0
+}
+
+// Broken names Doorbuster's rows that ran and are not clean.
+func (r *Report) Broken() []string {
+	var names []string
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Expect == Clean && row.Trouble == "" && !row.As {
+			names = append(names, row.Name)
+		}
+	}
+	return names
 }

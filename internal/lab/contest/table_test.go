@@ -1,0 +1,49 @@
+package contest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTableIsNarrowAndTellsWhy(t *testing.T) {
+	t.Parallel()
+	most := Speed{Answers: 2400, PerSecond: 123456.7, P50: 9.96, P99: 12345.6}
+	r := Report{Buyers: 2000, Clicks: 2400, Stock: 100, Seed: 7, Seconds: 61.2, Redis: "7.0.15, given", Postgres: "15.4, given"}
+	for _, c := range contenders() {
+		row := c.Row
+		row.Sold, row.Accepted, row.Refused, row.Failed, row.Seconds = 100, most, most, 1234, 12.345
+		r.Rows = append(r.Rows, row)
+	}
+	r.Rows[0].Sold, r.Rows[0].Oversold, r.Rows[0].Duplicates = 10_100, 10_000, 1234
+	r.Rows[1].Trouble = "the disk is full"
+	r.Rows[2].Accepted = Speed{}
+	r.Rows[len(r.Rows)-1].Judged = &Speed{Answers: 100, P50: 12.3, P99: 45.6}
+	r.judge()
+	var b strings.Builder
+	require.NoError(t, r.WriteText(&b))
+	text := b.String()
+	for line := range strings.Lines(text) {
+		require.LessOrEqual(t, len([]rune(strings.TrimSuffix(line, "\n"))), width, line)
+	}
+	require.Contains(t, text, "2000 buyers in 200 ms, 2400 clicks, 100 units, one each (seed 7)\nPostgreSQL 15.4, given\nRedis 7.0.15, given\n")
+	require.Regexp(t, `(?m)^none +FAILS +10100 10000 +- +1234 +- +123457 +10\.0 +12346 `, text)
+	require.Regexp(t, `(?m)^`+r.Rows[1].Name+` +did not run$`, text)
+	require.Regexp(t, `(?m)^`+r.Rows[2].Name+` +holds +100 +- +- +- +- +- +- +- +123457 `, text)
+	require.Contains(t, text, "This time nothing happened.")
+	require.Contains(t, text, "It did not run: the disk is full")
+	require.Contains(t, text, "From click to judgement: p50 12 ms, p99 46 ms.")
+	require.Contains(t, text, "\nNOT SHOWN                 Nothing was to be seen of "+r.Rows[1].Name+", ")
+}
+
+func TestTableNamesWhatIsBroken(t *testing.T) {
+	t.Parallel()
+	r := Report{Rows: []Row{{Name: "ours", Title: "Ours", Expect: Clean, Sold: 101, Oversold: 1, Note: "audit rule x (P1): 1 of 9 broken"}}}
+	r.judge()
+	var b strings.Builder
+	require.NoError(t, r.WriteText(&b))
+	require.Regexp(t, `THIS MUST NOT BE:\s+audit rule x \(P1\): 1 of 9 broken`, b.String())
+	require.Contains(t, b.String(), "\nBROKEN                    Doorbuster is not clean in ours. ")
+	require.Equal(t, "FAILS: 101 sold, 1 oversold", r.Rows[0].Summary())
+}
