@@ -105,7 +105,7 @@ func TestBehindNginx(t *testing.T) {
 	until(t, "an instance knows who is denied", func() bool {
 		bots++ // who got in before that has an order, and keeps it
 		bot := f.shops[0].Token(fmt.Sprint("bot-", bots))
-		_, err := f.client(t, bot, "203.0.113.7").Buy(t.Context(), "drop", "k", client.Attempt{Quantity: 1})
+		_, err = f.client(t, bot, "203.0.113.7").Buy(t.Context(), "drop", "k", client.Attempt{Quantity: 1})
 		return client.CodeOf(err) == client.ErrBanned
 	})
 	buy := func(user string) (client.Bought, error) {
