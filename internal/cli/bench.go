@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,8 @@ import (
 
 // benchCmd sends a crowd at servers that run.
 type benchCmd struct {
-	URLs []string `arg:"" optional:"" name:"url" help:"The servers' addresses: all instances that sell the sale (DOORBUSTER_URL). Without one, the server that runs on the data folder."`
+	URLs []string `arg:"" optional:"" name:"urls" help:"The servers' addresses: all instances that sell the sale (DOORBUSTER_URL). Without one, the server that runs on the data folder."`
+	URL  []string `placeholder:"URL" help:"The same, as a flag. May be repeated."`
 	jsonFlag
 	settings
 	benchSale
@@ -115,16 +117,16 @@ func (c *benchCmd) Run(ctx context.Context, s *session) error {
 		}
 	}
 	report, err := bench.Run(ctx, o)
-	if err != nil {
+	if report == nil {
 		return err
 	}
-	if err := c.write(s, report, old); err != nil {
-		return err
+	if failed := c.write(s, report, old); failed != nil {
+		return failed
 	}
-	if !report.Pass {
+	if err == nil && !report.Pass {
 		return brokenError{}
 	}
-	return nil
+	return err
 }
 
 func (c *benchCmd) options(s *session) (bench.Options, error) {
@@ -210,28 +212,39 @@ func set[T any](into, flag *T) {
 // folder, empty if none was needed.
 func (c *benchCmd) reach(s *session, o *bench.Options) (string, error) {
 	r := remote{KeyFile: c.KeyFile, settings: c.settings}
-	if len(c.URLs) > 0 {
-		r.URL = c.URLs[0]
+	if o.URLs = slices.Concat(c.URLs, c.URL); len(o.URLs) > 0 {
+		r.URL = o.URLs[0]
 	}
 	dir, err := r.dataDir(s)
 	if err != nil {
 		return "", err
 	}
-	if o.URLs = c.URLs; len(o.URLs) == 0 {
-		address, err := r.address(s, dir)
-		if err != nil {
+	if len(o.URLs) == 0 {
+		o.URLs = make([]string, 1)
+		if o.URLs[0], err = r.address(s, dir); err != nil {
 			return "", err
-		}
-		o.URLs = []string{address}
-	}
-	for _, address := range o.URLs {
-		if u, err := url.Parse(address); err == nil && u.User != nil {
-			return "", &usageError{message: "a server's address names a user", hint: "leave that out; keys and tokens say who calls"}
 		}
 	}
 	o.Key, err = r.key(s, dir, o.URLs[0])
+	if len(o.Probe.Ops) == 0 && dir != "" && local(o.URLs[0]) {
+		o.Probe.Ops = opsOf(dir, o.URLs)
+	}
 	return dir, err
 }
+
+// opsOf returns the ops listener of the server that runs on the data folder, if that
+// is the one to be measured.
+func opsOf(dir string, urls []string) []string {
+	api, err := os.ReadFile(filepath.Join(dir, apiAddrFile))    //nolint:gosec // the operator names the folder
+	ops, opsErr := os.ReadFile(filepath.Join(dir, opsAddrFile)) //nolint:gosec // the operator names the folder
+	if err != nil || opsErr != nil || len(urls) != 1 || urls[0] != "http://"+reachable(strings.TrimSpace(string(api))) {
+		return nil
+	}
+	return []string{"http://" + reachable(strings.TrimSpace(string(ops)))}
+}
+
+// opsAddrFile is where a server writes the address of its ops listener.
+const opsAddrFile = "ops.addr"
 
 // identities says who the buyers are.
 func (c *benchCmd) identities(s *session, o *bench.Options, dir string) error {

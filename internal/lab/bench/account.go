@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
@@ -59,10 +58,8 @@ func queuedIn(stats *client.Stats, sale string) int64 {
 	return 0
 }
 
-// read reads the account, page by page; open refunds only where somebody has paid.
-func (s *stage) read(ctx context.Context, charged bool) (*account, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, readTime, fmt.Errorf("the orders of the sale could not be read within %v", readTime))
-	defer cancel()
+// read reads the account, page by page.
+func (s *stage) read(ctx context.Context) (*account, error) {
 	a := &account{orders: make(map[string]client.Order), refunds: make(map[string]client.Refund)}
 	var err error
 	if a.sale, err = s.admin.AdminSale(ctx, s.sale.ID); err != nil {
@@ -77,21 +74,23 @@ func (s *stage) read(ctx context.Context, charged bool) (*account, error) {
 		}
 		a.orders[o.ID] = o
 	}
-	if !charged {
-		return a, nil
-	}
+	return a, nil
+}
+
+// readRefunds reads the records of the sale's charges that are to be given back.
+func (s *stage) readRefunds(ctx context.Context, a *account) error {
 	refunds := client.All(func(after string) (client.Page[client.Refund], error) {
 		return s.admin.Refunds(ctx, client.RefundQuery{State: "required", After: after, Limit: pageSize})
 	})
 	for r, err := range refunds {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if _, ours := a.orders[r.Order]; ours {
 			a.refunds[r.PaymentID] = r
 		}
 	}
-	return a, nil
+	return nil
 }
 
 func (a *account) stock() int64 {

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/doorbuster/doorbuster/client"
@@ -16,8 +17,9 @@ const (
 )
 
 // replays sends some of the clicks that became orders once more, with their keys, and
-// checks that each gets its order again, whatever has become of it.
-func replays(ctx context.Context, api *client.Client, sale string, script *buyers.Script, told []buyers.Order, cast *buyers.Cast) (Check, error) {
+// checks that each gets its order again, whatever has become of it. The error is one
+// of those that kept a click from being compared.
+func (b *bench) replays(ctx context.Context, told []buyers.Order) (Check, error) {
 	c := Check{Promise: "P4", Text: "the same click again gets the same order, when all is over"}
 	var picked []*buyers.Order
 	step := max(1, len(told)/mostReplays)
@@ -26,42 +28,39 @@ func replays(ctx context.Context, api *client.Client, sale string, script *buyer
 			picked = append(picked, &told[i])
 		}
 	}
-	errs := make([]error, len(picked))
 	var all sync.WaitGroup
 	var mu sync.Mutex
+	var missing error
 	turns := make(chan struct{}, atOnce)
-	for i, o := range picked {
+	for _, o := range picked {
 		turns <- struct{}{}
 		all.Go(func() {
 			defer func() { <-turns }()
-			got, err := api.As(cast.Token(o.Buyer)).Buy(ctx, sale, script.Key(o.Buyer, o.Click), script.Attempt())
+			got, err := b.stage.admin.As(b.cast.Token(o.Buyer)).Buy(ctx, b.stage.sale.ID, b.script.Key(o.Buyer, o.Click), b.script.Attempt())
 			if late, was := client.Rejection(err); was {
 				got.Order, got.Replayed, err = late, true, nil
 			}
-			e, failed := errors.AsType[*client.Error](err)
-			if failed && trouble(e) {
-				errs[i] = err
-				return
-			}
 			mu.Lock()
 			defer mu.Unlock()
-			if failed {
-				c.check(false, "%s clicked again for order %s and was told %s", cast.User(o.Buyer), o.ID, e.Code)
-				return
+			e, failed := errors.AsType[*client.Error](err)
+			switch user := b.cast.User(o.Buyer); {
+			case failed && trouble(e):
+				missing = err
+			case failed:
+				c.check(false, "%s clicked again for order %s and was told %s", user, o.ID, e.Code)
+			default:
+				c.check(got.Replayed && got.Order.ID == o.ID, "%s clicked again for order %s and got order %s (replayed: %t)", user, o.ID, got.Order.ID, got.Replayed)
 			}
-			c.check(got.Replayed && got.Order.ID == o.ID, "%s clicked again for order %s and got order %s (replayed: %t)", cast.User(o.Buyer), o.ID, got.Order.ID, got.Replayed)
 		})
 	}
 	all.Wait()
-	return c, errors.Join(errs...)
+	return c, missing
 }
 
 // trouble reports whether an error says nothing of the order: no answer, or one that
 // says to come again.
 func trouble(e *client.Error) bool {
-	switch client.CodeError(e.Code) {
-	case client.ErrUnreachable, client.ErrNoAnswer, client.ErrBadAnswer, client.ErrStopped, client.ErrBusy, client.ErrUnavailable, client.ErrRateLimited:
-		return true
-	}
-	return false
+	return slices.Contains([]client.CodeError{
+		client.ErrUnreachable, client.ErrNoAnswer, client.ErrBadAnswer, client.ErrStopped, client.ErrBusy, client.ErrUnavailable, client.ErrRateLimited,
+	}, client.CodeError(e.Code))
 }

@@ -41,7 +41,6 @@ func Unlike(r, old *Report) []string {
 	differ("units", r.Stock, old.Stock)
 	differ("path", r.Path, old.Path)
 	differ("instances", strings.Count(r.URL, " ")+1, strings.Count(old.URL, " ")+1)
-	differ("connections", r.Connections, old.Connections)
 	return out
 }
 
@@ -101,16 +100,10 @@ func (r *Report) WriteCompared(w io.Writer, old *Report) error {
 		add("", "waited p99", ms, old.Judged.Waited.P99, r.Judged.Waited.P99)
 	}
 	add("crowd", "late p99", ms, old.Late.P99, r.Late.P99)
-	rows = append(rows, []string{"verdict", "", passed(old), passed(r), ""})
+	add("", "connections", perSecond, float64(old.Connections), float64(r.Connections))
+	rows = append(rows, []string{"verdict", "", old.verdict(), r.verdict(), ""})
 	p.table("Before and now", "llrrr", rows)
 	return p.err
-}
-
-func passed(r *Report) string {
-	if r.Pass {
-		return "PASS"
-	}
-	return "FAIL"
 }
 
 // change tells how a figure has moved, in parts of a hundred.

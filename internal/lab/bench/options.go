@@ -10,6 +10,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/lab/buyers"
 	"github.com/doorbuster/doorbuster/internal/lab/probe"
 	"github.com/doorbuster/doorbuster/internal/lab/traffic"
+	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
 // Options say what is measured, and with what means.
@@ -69,18 +70,26 @@ func (o *Options) fill() error {
 	case o.Sale.ID == "" && (o.Sale.Stock < 1 || o.Sale.Limit < 1 || o.Sale.Hold < time.Second || o.Sale.In < 0):
 		return errors.New("bench: a sale has units, a limit and a hold")
 	}
+	if err := o.Conduct.Check(); err != nil {
+		return wrong(err)
+	}
 	for o.Seed == 0 {
 		o.Seed = uint64(rand.Uint32()) //nolint:gosec // short, to be typed again; not a secret
 	}
 	return nil
 }
 
+// wrong returns the error of a crowd that cannot be.
+func wrong(err error) error { return sale.Invalid("crowd", err.Error(), "see doorbuster bench --help") }
+
 // grain returns the slot of the record for a crowd that comes within a time: some
 // hundred slots, and none so short that it tells of the machine's timers only.
 func grain(within time.Duration) time.Duration {
 	const slots = 200
-	for _, d := range []time.Duration{20, 50, 100, 200, 500, 1000, 2000} {
-		if slot := d * time.Millisecond; within <= slots*slot {
+	for _, slot := range []time.Duration{
+		20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second,
+	} {
+		if within <= slots*slot {
 			return slot
 		}
 	}

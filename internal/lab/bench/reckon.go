@@ -15,9 +15,10 @@ type reckoning struct {
 	books   *buyers.Books
 	told    []buyers.Order
 	account *account
-	ours    bool  // nobody but this crowd came to the sale
-	refused int64 // answers and judgements that said sold_out
-	answers int64 // of all kinds
+	item    string // what was asked for; empty where the sale has one item
+	ours    bool   // nobody but this crowd came to the sale
+	refused int64  // answers and judgements that said sold_out
+	answers int64  // of all kinds
 }
 
 // check enters one fact; the format describes it where it is not as promised.
@@ -81,12 +82,14 @@ func (r *reckoning) neverUndersold() Check {
 	}
 	var back, free int64
 	for _, o := range r.account.orders {
-		if !live(&o) {
+		if !live(&o) && r.asked(o.SKU) {
 			back += o.Quantity
 		}
 	}
 	for i := range r.account.sale.Items {
-		free += r.account.sale.Items[i].Left
+		if it := &r.account.sale.Items[i]; r.asked(it.SKU) {
+			free += it.Left
+		}
 	}
 	c.Checked = r.refused
 	if free > back {
@@ -95,6 +98,9 @@ func (r *reckoning) neverUndersold() Check {
 	}
 	return c
 }
+
+// asked reports whether the crowd asked for an item.
+func (r *reckoning) asked(sku string) bool { return r.item == "" || r.item == sku }
 
 // limit: nobody holds more than the sale allows.
 func (r *reckoning) limit() Check {
@@ -176,23 +182,16 @@ func (r *reckoning) noPhantom() Check {
 // mayBecome reports whether an order that was seen in some states may be in another in
 // the end.
 func mayBecome(seen buyers.States, now string) bool {
-	end := buyers.StateOf(now)
-	var may buyers.States
-	switch end {
-	case buyers.Reserved:
-		may = buyers.Queued | buyers.Reserved
-	case buyers.Paid:
-		may = buyers.Queued | buyers.Reserved | buyers.Paid
-	case buyers.Cancelled:
-		may = buyers.Queued | buyers.Reserved | buyers.Cancelled
-	case buyers.Expired:
-		may = buyers.Queued | buyers.Reserved | buyers.Expired
-	case buyers.Rejected:
-		may = buyers.Queued | buyers.Rejected
-	case buyers.Refunded:
-		may = buyers.Queued | buyers.Reserved | buyers.Paid | buyers.Refunded
+	before := map[string]buyers.States{
+		client.StateReserved:  0,
+		client.StatePaid:      buyers.Reserved,
+		client.StateCancelled: buyers.Reserved,
+		client.StateExpired:   buyers.Reserved,
+		client.StateRejected:  0,
+		client.StateRefunded:  buyers.Reserved | buyers.Paid,
 	}
-	return seen&^may == 0
+	may, final := before[now]
+	return final && seen&^(may|buyers.Queued|buyers.StateOf(now)) == 0
 }
 
 // The outcomes of a charge, as the API writes them.

@@ -45,6 +45,8 @@ type Report struct {
 
 	Audit *client.AuditReport `json:"audit"` // nil: not asked for
 	Pass  bool                `json:"pass"`
+	// Unproved says why the promises could not be compared; then Pass is false.
+	Unproved string `json:"unproved,omitempty"`
 }
 
 // Tally counts answers of one kind with one meaning.

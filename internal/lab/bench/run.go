@@ -11,6 +11,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/lab/probe"
 	"github.com/doorbuster/doorbuster/internal/lab/traffic"
 	"github.com/doorbuster/doorbuster/internal/lab/wire"
+	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
 const (
@@ -41,8 +42,9 @@ type bench struct {
 
 // Run sends the crowd and returns what was seen, and whether the promises were kept
 // (Report.Pass). An error says what kept the run from its end: an instance that cannot
-// be reached (a *client.Error), a sale that cannot be had, the end of ctx. A sale that
-// was made for the run is closed in any case.
+// be reached (a *client.Error), a crowd or sale that cannot be had (a *sale.Error), the
+// end of ctx. With an error that came after the crowd there is a report too, which says
+// in Unproved what it lacks. A sale that was made for the run is closed in any case.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
@@ -50,17 +52,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	b := &bench{Options: &o, name: runName(time.Now())}
 	var err error
 	if b.plan, err = o.Profile.Plan(o.Seed); err != nil {
-		return nil, err
+		return nil, wrong(err)
 	}
 	if len(b.plan) == 0 {
-		return nil, errors.New("the crowd is nobody: give it --buyers or a --rate")
+		return nil, wrong(errors.New("the crowd is nobody"))
 	}
-	for _, url := range o.URLs {
-		t, err := wire.ParseTarget(url)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", url, err)
-		}
-		b.targets = append(b.targets, t)
+	if err = b.aim(); err != nil {
+		return nil, err
 	}
 	if b.cast, err = o.Cast(o.Profile.Buyers, b.name); err != nil {
 		return nil, err
@@ -68,6 +66,18 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	b.progress = watch(o.Progress, len(b.plan), &b.gauge)
 	defer b.progress.stop()
 	return b.run(ctx)
+}
+
+// aim reads the addresses of the servers.
+func (b *bench) aim() error {
+	for _, url := range b.URLs {
+		t, err := wire.ParseTarget(url)
+		if err != nil {
+			return sale.Invalid("url", err.Error(), "write it like http://127.0.0.1:8080")
+		}
+		b.targets = append(b.targets, t)
+	}
+	return nil
 }
 
 func (b *bench) run(ctx context.Context) (report *Report, err error) {
@@ -80,26 +90,29 @@ func (b *bench) run(ctx context.Context) (report *Report, err error) {
 	if err = b.prepare(); err != nil {
 		return nil, err
 	}
+	b.report.Server = b.serverVersion(ctx)
 	watched, err := b.watchParts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	seen, err := b.send(ctx)
-	if err == nil {
-		err = b.settle(ctx)
-	}
-	series, notes := watched.Stop()
 	if err != nil {
+		watched.Stop()
 		return nil, err
 	}
-	b.report.Probes, b.report.Notes = series, notes
-	b.report.figures(seen)
-	b.report.judged(b.books)
-	if err = b.prove(ctx); err != nil {
-		return nil, err
+	err = b.settle(ctx)
+	r := b.report
+	r.Probes, r.Notes = watched.Stop()
+	r.figures(seen)
+	r.judged(b.books)
+	if err == nil {
+		err = b.prove(ctx)
 	}
 	b.warn()
-	return b.report, nil
+	if err != nil {
+		r.Unproved = err.Error()
+	}
+	return r, err
 }
 
 // prepare makes what the crowd does and begins the report.
@@ -165,26 +178,29 @@ func (b *bench) settle(ctx context.Context) error {
 	b.progress.say("waiting for the judge")
 	done, err := b.stage.judged(ctx)
 	if err == nil && !done {
-		b.report.Warnings = append(b.report.Warnings, fmt.Sprintf("orders are still queued %v after the crowd: the checks below may miss them", judgeTime))
+		b.report.warn("orders are still queued %v after the crowd: the checks may miss them", judgeTime)
 	}
 	return err
 }
+
+// errNobody says that nothing was measured.
+var errNobody = errors.New("no buyer got an answer that says yes or no; the table of answers says what they got")
 
 // prove compares the crowd's books with the server's account and asks for an audit.
 func (b *bench) prove(ctx context.Context) error {
 	b.progress.say("comparing the books")
 	told := b.books.Orders()
 	r := b.report
-	again, err := replays(ctx, b.stage.admin, r.Sale, b.script, told, b.cast)
-	if err != nil {
-		return fmt.Errorf("click again: %w", err)
+	again, missing := b.replays(ctx, told)
+	if missing != nil {
+		r.warn("not every click could be repeated in the end: %v", missing)
 	}
-	a, err := b.stage.read(ctx, b.Conduct.Pay > 0)
+	a, err := b.account(ctx)
 	if err != nil {
 		return fmt.Errorf("read the server's account: %w", err)
 	}
 	k := reckoning{
-		cast: b.cast, books: b.books, told: told, account: a, ours: b.stage.ours,
+		cast: b.cast, books: b.books, told: told, account: a, item: b.firstItem(), ours: b.stage.ours,
 		refused: r.count("buy", "sold_out") + soldOutLater(told),
 	}
 	for i := range r.Pace {
@@ -199,7 +215,21 @@ func (b *bench) prove(ctx context.Context) error {
 	}
 	r.Audit = &found
 	r.Pass = !r.broken()
+	if r.Pass && r.of("accepted").Answers+r.of("refused").Answers == 0 {
+		r.Pass = false
+		return errNobody
+	}
 	return nil
+}
+
+func (b *bench) account(ctx context.Context) (*account, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	a, err := b.stage.read(ctx)
+	if err == nil && b.Conduct.Pay > 0 {
+		err = b.stage.readRefunds(ctx, a)
+	}
+	return a, err
 }
 
 // soldOutLater counts the orders that were queued first and then rejected since all

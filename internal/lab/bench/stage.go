@@ -1,15 +1,19 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
 // stage is the sale that a crowd comes to.
@@ -33,18 +37,6 @@ const (
 	warmTime = 1500 * time.Millisecond
 )
 
-// instanceError says which server could not be asked.
-type instanceError struct {
-	url string
-	err error
-}
-
-// Error names the server and what is wrong with it.
-func (e *instanceError) Error() string { return e.url + ": " + e.err.Error() }
-
-// Unwrap returns what is wrong.
-func (e *instanceError) Unwrap() error { return e.err }
-
 // reach calls every instance and returns a client for the first.
 func (o *Options) reach(ctx context.Context) (*client.Client, error) {
 	var first *client.Client
@@ -56,14 +48,25 @@ func (o *Options) reach(ctx context.Context) (*client.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := c.Sales(ctx); err != nil {
-			return nil, &instanceError{url, err}
+		if _, err = c.Sales(ctx); err != nil {
+			return nil, named(url, err)
 		}
 		if first == nil {
 			first = c
 		}
 	}
 	return first, nil
+}
+
+// named returns an error of a client's that says which server it is about.
+func named(url string, err error) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return fmt.Errorf("%s: %w", url, err)
+	}
+	out := *e
+	out.Detail = url + ": " + e.Detail
+	return &out
 }
 
 // open makes the sale, or finds it, and fixes the start.
@@ -100,13 +103,13 @@ func (s *stage) find(ctx context.Context, o *Options) error {
 	case "scheduled":
 		s.start = opens
 		if opens.Before(soon) {
-			return fmt.Errorf("the sale %s starts in %v; this crowd needs %v before that", s.sale.ID, time.Until(opens).Round(time.Millisecond), time.Until(soon).Round(time.Millisecond))
+			return refuse(fmt.Sprintf("the sale %s starts in %v; this crowd comes %v before that", s.sale.ID, time.Until(opens).Round(time.Millisecond), o.Profile.Before), "come earlier, or wait until it is live")
 		}
 		if time.Until(opens) > mostPatience {
-			return fmt.Errorf("the sale %s starts only at %v", s.sale.ID, s.sale.StartsAt.UTC().Format(time.RFC3339))
+			return refuse(fmt.Sprintf("the sale %s starts only at %v", s.sale.ID, s.sale.StartsAt.UTC().Format(time.RFC3339)), "come within the hour before its start")
 		}
 	default:
-		return fmt.Errorf("the sale %s is %s; a crowd can come to one that is scheduled or live", s.sale.ID, s.sale.Status)
+		return refuse(fmt.Sprintf("the sale %s is %s", s.sale.ID, s.sale.Status), "name one that is scheduled or live")
 	}
 	return nil
 }
@@ -137,9 +140,14 @@ func (s *stage) make(ctx context.Context, o *Options, id string) error {
 	}
 	s.start = opens.Add(lead - s.ahead)
 	if late := time.Until(s.start) - o.Profile.Before; late < warmTime/2 {
-		return fmt.Errorf("opening the sale took so long that it starts in %v; give it more time with a longer --in", late.Round(time.Millisecond))
+		return refuse(fmt.Sprintf("opening the sale took so long that the crowd would have to come in %v", late.Round(time.Millisecond)), "give it more time with a longer --in")
 	}
 	return nil
+}
+
+// refuse returns the error of a sale that this crowd cannot come to.
+func refuse(message, hint string) error {
+	return &sale.Error{Code: sale.CodeIllegalState, Message: message, Hint: hint}
 }
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
@@ -181,7 +189,7 @@ func (s *stage) gate(ctx context.Context) error {
 		return fmt.Errorf("the gate's settings cannot be read: %w", err)
 	}
 	if rules := settings.Sales[s.sale.ID]; rules.Pass || rules.Path {
-		return fmt.Errorf("the sale %s sells with a pass only, and this crowd has none: take it out of the gate's settings for the time of the bench (doorbuster gate settings)", s.sale.ID)
+		return refuse("the sale "+s.sale.ID+" sells with a pass only, and this crowd has none", "take it out of the gate's settings while it is measured (doorbuster gate set), or measure a sale made for it")
 	}
 	return nil
 }
@@ -194,3 +202,37 @@ func (s *stage) close(ctx context.Context, o *Options) error {
 	_, err := s.admin.CloseSale(ctx, s.sale.ID)
 	return err
 }
+
+// serverVersion asks the first ops listener which version it runs; empty if it does not tell.
+func (o *Options) serverVersion(ctx context.Context) string {
+	if len(o.Probe.Ops) == 0 {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(o.Probe.Ops[0], "/")+"/metrics", http.NoBody)
+	if err != nil {
+		return ""
+	}
+	if o.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+o.Key)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(io.LimitReader(resp.Body, longestMetrics))
+	for lines.Scan() {
+		if _, rest, is := strings.Cut(lines.Text(), `build_info{version="`); is {
+			version, _, _ := strings.Cut(rest, `"`)
+			return version
+		}
+	}
+	return ""
+}
+
+const (
+	versionTime    = 5 * time.Second
+	longestMetrics = 4 << 20
+)

@@ -116,7 +116,8 @@ func (p *page) pace(r *Report) {
 }
 
 func (p *page) tallies(r *Report) {
-	rows := [][]string{{"asked for", "verdict", "answers"}}
+	rows := make([][]string, 1, 1+len(r.Verdicts))
+	rows[0] = []string{"asked for", "verdict", "answers"}
 	for _, t := range r.Verdicts {
 		rows = append(rows, []string{t.Kind, words(t.Verdict), chart.Grouped(t.Count)})
 	}
@@ -124,7 +125,8 @@ func (p *page) tallies(r *Report) {
 }
 
 func (p *page) stages(r *Report) {
-	rows := [][]string{{"stage", "buys", "mean", "p50", "p90", "p99", "max"}}
+	rows := make([][]string, 1, 1+len(r.Stages))
+	rows[0] = []string{"stage", "buys", "mean", "p50", "p90", "p99", "max"}
 	for i := range r.Stages {
 		s := &r.Stages[i]
 		rows = append(rows, []string{s.Name, chart.Grouped(s.Count), ms(s.Mean), ms(s.Times.P50), ms(s.Times.P90), ms(s.Times.P99), ms(s.Times.Max)})
@@ -136,7 +138,7 @@ func (p *page) probes(r *Report) {
 	rows := [][]string{{"of", "figure", "mean", "max"}}
 	for i := range r.Probes {
 		s := &r.Probes[i]
-		mean, most := summary(s)
+		mean, most := r.summary(s)
 		if most == 0 {
 			continue // it says that nothing happened
 		}
@@ -152,10 +154,19 @@ func (p *page) probes(r *Report) {
 	}
 }
 
-// summary returns mean and maximum of a series.
-func summary(s *Series) (mean, most float64) {
+// summary returns mean and maximum of a series from the first visit to the last
+// answer.
+func (r *Report) summary(s *Series) (mean, most float64) {
+	if len(r.Slots) == 0 {
+		return 0, 0
+	}
+	first, points := r.Slots[0].At, 0
 	for _, point := range s.Points {
-		mean += point[1] / float64(len(s.Points))
+		if point[0] < first || point[0] > first+r.Seconds {
+			continue
+		}
+		points++
+		mean += (point[1] - mean) / float64(points)
 		most = max(most, point[1])
 	}
 	return mean, most
@@ -169,7 +180,8 @@ func sign(broken int64) string {
 }
 
 func (p *page) checks(r *Report) {
-	rows := [][]string{{"", "promise", "", "compared", "broken"}}
+	rows := make([][]string, 1, 1+len(r.Checks))
+	rows[0] = []string{"", "promise", "", "compared", "broken"}
 	for i := range r.Checks {
 		c := &r.Checks[i]
 		rows = append(rows, []string{sign(c.Broken), c.Promise, c.Text, chart.Grouped(c.Checked), chart.Grouped(c.Broken)})
@@ -183,7 +195,7 @@ func (p *page) checks(r *Report) {
 }
 
 func (p *page) audit(r *Report) {
-	if r.Audit == nil {
+	if r.Audit == nil || len(r.Audit.Sales) == 0 {
 		return
 	}
 	for i := range r.Audit.Sales {
@@ -196,19 +208,30 @@ func (p *page) audit(r *Report) {
 			}
 		}
 		p.line("Audit of %s: %s rules over %s facts (%s orders, %s journal rows), %s broken",
-			s.ID, strconv.Itoa(len(s.Rules)), chart.Grouped(facts), chart.Grouped(s.Figures.Orders), chart.Grouped(int64(min(s.Figures.Rows, 1<<62))), chart.Grouped(broken)) //nolint:gosec // bounded
+			s.ID, strconv.Itoa(len(s.Rules)), chart.Grouped(facts), chart.Grouped(s.Figures.Orders), strconv.FormatUint(s.Figures.Rows, 10), chart.Grouped(broken))
 	}
 	p.line("")
 }
 
 func (p *page) verdict(r *Report) {
-	word := "PASS"
-	if !r.Pass {
-		word = "FAIL"
+	if r.Unproved != "" {
+		p.line("UNPROVED: %s", r.Unproved)
+		return
 	}
-	p.line("%s: %s of %s units sold (%s paid, %s reserved), %s oversold, %s free.", word,
+	p.line("%s: %s of %s units sold (%s paid, %s reserved), %s oversold, %s free.", r.verdict(),
 		chart.Grouped(r.Sold.Reserved+r.Sold.Paid), chart.Grouped(r.Stock), chart.Grouped(r.Sold.Paid), chart.Grouped(r.Sold.Reserved),
 		chart.Grouped(r.Sold.Oversold), chart.Grouped(r.Sold.Free))
+}
+
+// verdict is the report in one word.
+func (r *Report) verdict() string {
+	switch {
+	case r.Unproved != "":
+		return "UNPROVED"
+	case r.Pass:
+		return "PASS"
+	}
+	return "FAIL"
 }
 
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }

@@ -7,29 +7,32 @@ import (
 	"github.com/doorbuster/doorbuster/internal/lab/chart"
 )
 
+func (r *Report) warn(format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+}
+
 // warn enters why the figures may not be what they seem.
 func (b *bench) warn() {
 	r := b.report
-	warn := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
 	if r.Late.P99 >= lateFrom {
-		warn("the crowd itself was late: 1 visit of 100 left %s or more after its instant. Either this machine is too slow for the crowd, or all %d connections "+
+		r.warn("the crowd itself was late: 1 visit of 100 left %s or more after its instant. Either this machine is too slow for the crowd, or all %d connections "+
 			"were waiting for the server; \"waited\" holds that time, \"served\" does not", chart.Millis.Text(r.Late.P99), r.Connections)
 	}
 	if r.Abandoned > 0 {
-		warn("%s steps were never carried out: they were due when the run was over", chart.Grouped(r.Abandoned))
+		r.warn("%s steps were never carried out: they were due when the run was over", chart.Grouped(r.Abandoned))
 	}
 	if n := b.books.Missed(); n > 0 {
-		warn("%s orders are in nobody's books, which were full: the checks leave them out", chart.Grouped(n))
+		r.warn("%s orders are in nobody's books, which were full: the checks leave them out", chart.Grouped(n))
 	}
 	if failed := r.of("failed").Answers; failed > 0 {
-		warn("%s steps failed; the table of answers says how", chart.Grouped(failed))
+		r.warn("%s steps failed; the table of answers says how", chart.Grouped(failed))
 	}
 	for _, code := range []string{"challenge_required", "pass_required", "banned", "rate_limited"} {
 		if n := r.count("buy", code); n > 0 {
-			warn("the gate answered %s buys with %s: these figures are the gate's too (docs/gate.md)", chart.Grouped(n), code)
+			r.warn("the gate answered %s buys with %s: these figures are the gate's too (docs/gate.md)", chart.Grouped(n), code)
 		}
 	}
 	if n := r.count("buy", "not_started"); n > 0 && b.Profile.Bots == 0 {
-		warn("%s buys came before the sale had started: the clocks differ by more than was measured (%v)", chart.Grouped(n), b.stage.ahead.Round(time.Millisecond))
+		r.warn("%s buys came before the sale had started: the clocks differ by more than was measured (%v)", chart.Grouped(n), b.stage.ahead.Round(time.Millisecond))
 	}
 }

@@ -32,6 +32,17 @@ type Conduct struct {
 	Wait time.Duration
 }
 
+// Check returns what of the conduct makes no sense.
+func (w *Conduct) Check() error {
+	switch {
+	case !(w.Pay >= 0 && w.Cancel >= 0 && w.Pay+w.Cancel <= 1): // NaN is nothing of that
+		return errors.New("the shares that pay and cancel are from 0 to 1 together")
+	case w.Think < 0 || w.Again < 0:
+		return errors.New("the time to think and the number of times that a click comes again are not negative")
+	}
+	return nil
+}
+
 // Options say what a script is about.
 type Options struct {
 	Sale     string
@@ -65,14 +76,15 @@ func New(c *Cast, b *Books, o Options) (*Script, error) {
 	if o.Quantity == 0 {
 		o.Quantity = 1
 	}
-	switch w := o.Conduct; {
+	if err := o.Conduct.Check(); err != nil {
+		return nil, err
+	}
+	switch {
 	case o.Sale == "":
 		return nil, errors.New("buyers: a crowd needs a sale")
 	case !visible(o.Run):
 		return nil, errors.New("buyers: the name of the run is not visible ASCII")
-	case w.Pay < 0 || w.Cancel < 0 || w.Pay+w.Cancel > 1:
-		return nil, errors.New("buyers: the shares that pay and cancel are from 0 to 1 together")
-	case w.Pay > 0 && !visible(o.ShopKey):
+	case o.Conduct.Pay > 0 && !visible(o.ShopKey):
 		return nil, errors.New("buyers: payments need an API key with scope shop")
 	}
 	body, err := json.Marshal(o.attempt())
