@@ -84,7 +84,7 @@ func startChrome() (*chrome, error) {
 		return nil, fmt.Errorf("chromium is missing; install it: %s", installChromium)
 	}
 	// It is nobody's test folder: it lives as long as the browser.
-	dir, err := os.MkdirTemp("", "doorbuster-chromium-") //nolint:usetesting // see above
+	dir, err := os.MkdirTemp("", "doorbuster-chromium-")
 	if err != nil {
 		return nil, err
 	}

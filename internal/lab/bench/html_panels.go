@@ -76,8 +76,8 @@ func (p *panel) html(span chart.Axis, told []*Series) template.HTML {
 }
 
 func sourceInk(source string, i int) chart.Ink {
-	switch ink := chart.Ink(family(source)); ink {
-	case chart.Server, chart.Redis, chart.Postgres, chart.Nginx, chart.Crowd:
+	known := []chart.Ink{chart.Server, chart.Redis, chart.Postgres, chart.Nginx, chart.Crowd}
+	if ink := chart.Ink(family(source)); slices.Contains(known, ink) {
 		return ink
 	}
 	return chart.Other(i)

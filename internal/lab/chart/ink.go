@@ -26,7 +26,7 @@ const (
 // same number.
 func Other(i int) Ink {
 	others := [...]Ink{"other-1", "other-2", "other-3", "other-4", "other-5", "other-6"}
-	return others[uint(i)%uint(len(others))] //nolint:gosec // only its remainder matters
+	return others[uint(i)%uint(len(others))]
 }
 
 // Shade is how strong an ink is; several verdicts of one meaning differ by it. Zero

@@ -54,7 +54,7 @@ func whole(n any) (string, error) {
 	case int64:
 		return Grouped(n), nil
 	case uint64:
-		return Grouped(int64(min(n, math.MaxInt64))), nil //nolint:gosec // bounded
+		return Grouped(int64(min(n, math.MaxInt64))), nil
 	}
 	return "", fmt.Errorf("chart: num of a %T", n)
 }

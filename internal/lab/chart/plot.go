@@ -132,12 +132,13 @@ func (d *drawing) html() template.HTML {
 
 // describe tells the chart to who does not see it.
 func (d *drawing) describe() string {
-	text := d.plot.Note + "."
+	var text strings.Builder
+	text.WriteString(d.plot.Note + ".")
 	for _, s := range d.told {
 		least, most, _ := limits([][]Point{s.Points})
-		text += " " + cmp.Or(s.Name, d.plot.Title) + ": from " + d.y.unit.Text(least[1]) + " to " + d.y.unit.Text(most[1]) + "."
+		text.WriteString(" " + cmp.Or(s.Name, d.plot.Title) + ": from " + d.y.unit.Text(least[1]) + " to " + d.y.unit.Text(most[1]) + ".")
 	}
-	return text
+	return text.String()
 }
 
 func (d *drawing) legend() {
@@ -247,14 +248,14 @@ func (d *drawing) hits() {
 		share := (float64(c) + 0.5) * width
 		at := d.x.value(share)
 		reach := (d.x.value(share+width) - d.x.value(share-width)) / 2
-		words := ""
+		var words []string
 		for _, s := range d.told {
 			if v := nearest(s.Points, at, reach); finite(v) {
-				words += "\n" + strings.TrimSpace(s.Name+" "+d.y.unit.Text(v))
+				words = append(words, strings.TrimSpace(s.Name+" "+d.y.unit.Text(v)))
 			}
 		}
-		if words != "" {
-			d.hit(float64(c)*width, width, d.x.unit.Text(at)+words)
+		if len(words) > 0 {
+			d.hit(float64(c)*width, width, d.x.unit.Text(at)+"\n"+strings.Join(words, "\n"))
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package chart
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // Scale says how an axis spreads its values.
 type Scale uint8
@@ -148,16 +151,9 @@ func (s *scale) nines() {
 	}
 }
 
-// ninesText writes a quantile of n nines: 99 %, 99.9 %.
+// ninesText writes a quantile of n nines, two or more: 99 %, 99.9 %.
 func ninesText(n int) string {
-	text := "99"
-	if n > 2 {
-		text += "."
-	}
-	for range n - 2 {
-		text += "9"
-	}
-	return text + " %"
+	return strings.TrimSuffix("99."+strings.Repeat("9", n-2), ".") + " %"
 }
 
 func nines(q float64) float64 {
