@@ -17,7 +17,7 @@ const (
 	// no shorter, and keep Redis busy with asking.
 	turns = 16
 	// Somebody who did not get the lock asks again after a moment between these.
-	againMin, againMax = 5 * time.Millisecond, 15 * time.Millisecond
+	againMin, againMax = 2 * time.Millisecond, 8 * time.Millisecond
 )
 
 //go:embed lua/delete_own.lua
