@@ -50,34 +50,31 @@ func BenchmarkGeneratorCeiling(b *testing.B) {
 	}
 	b.Setenv("GOMAXPROCS", "1")
 	for b.Loop() {
-		real := testenv.Serve(b, "--log-level", "error")
-		pin(b, real.Pid(), 0)
-		api, err := client.New(client.Options{URL: real.URL, Token: real.AdminKey()})
+		shop := testenv.Serve(b, "--log-level", "error")
+		pin(b, shop.Pid(), 0)
+		api, err := client.New(client.Options{URL: shop.URL, Token: shop.AdminKey()})
 		require.NoError(b, err)
 		openSale(b, api, 1)
-		w := dial(b, real.URL)
-		status, err := w.do(post("/v1/sales/drop/orders", real.Token("owner"), "k", attemptBody))
+		w := dial(b, shop.URL)
+		status, err := w.do(post("/v1/sales/drop/orders", shop.Token("owner"), "k", attemptBody))
 		require.NoError(b, err)
 		require.Equal(b, http.StatusCreated, status)
 
-		job := generatorJob{URL: startNull(b, 0), Secret: filepath.Join(real.Dir, "jwt.key")}
-		var ceiling, saturation, factor, spent []float64
-		for range generatorTurns {
-			job.URL, real.URL = real.URL, job.URL
-			a := generate(b, job)
-			job.URL, real.URL = real.URL, job.URL
-			n := generate(b, job)
-			ceiling, saturation = append(ceiling, n.PerSecond), append(saturation, a.PerSecond)
-			factor, spent = append(factor, n.PerSecond/a.PerSecond), append(spent, n.Micros)
+		null := generatorJob{URL: startNull(b, 0), KeyFile: filepath.Join(shop.Dir, "jwt.key")}
+		full := generatorJob{URL: shop.URL, KeyFile: null.KeyFile}
+		var ceiling, saturation, factor, spent [generatorTurns]float64
+		for i := range generatorTurns {
+			a, n := generate(b, full), generate(b, null)
+			ceiling[i], saturation[i], factor[i], spent[i] = n.PerSecond, a.PerSecond, n.PerSecond/a.PerSecond, n.Micros
 		}
 		note("requests/s of a crowd on one core: against a null server %.0f (%.1f µs of CPU each), against doorbuster on one core %.0f",
-			median(ceiling), median(spent), median(saturation))
-		ratio(b, "generator_ceiling", median(factor), 2)
+			median(ceiling[:]), median(spent[:]), median(saturation[:]))
+		ratio(b, "generator_ceiling", median(factor[:]), 2)
 	}
 }
 
 // generatorJob is what the generator's process is told, as JSON on its input.
-type generatorJob struct{ URL, Secret string }
+type generatorJob struct{ URL, KeyFile string }
 
 // generated is what it tells.
 type generated struct {
@@ -88,11 +85,11 @@ type generated struct {
 // generate runs a crowd in a process of its own.
 func generate(b *testing.B, job generatorJob) generated {
 	b.Helper()
-	out, in := startRole(b, "generator", 1)
-	require.NoError(b, json.NewEncoder(in).Encode(job))
+	r := startRole(b, "generator", 1)
+	require.NoError(b, json.NewEncoder(r.in).Encode(job))
 	var g generated
-	require.NoError(b, json.NewDecoder(out).Decode(&g))
-	require.NoError(b, in.Close())
+	require.NoError(b, json.NewDecoder(r.out).Decode(&g))
+	<-r.Done() // it is not to stand in the way of the next
 	return g
 }
 
@@ -109,7 +106,7 @@ func TestGenerator(t *testing.T) {
 	profile := traffic.Profile{Buyers: refusedBuyers, From: offered, To: offered, Length: generatorFor}
 	plan, err := profile.Plan(1)
 	require.NoError(t, err)
-	script := newTurnedAway(t, job.Secret)
+	script := newTurnedAway(t, job.KeyFile)
 
 	ctx, cancel := context.WithTimeout(t.Context(), generatorFor)
 	defer cancel()
@@ -185,18 +182,25 @@ func (s *turnedAway) Heard(_ *traffic.Step, a *wire.Answer, err error) traffic.O
 	return traffic.Outcome{Class: traffic.Refused, Verdict: "refused"}
 }
 
-// startRole starts this program again as a part of a benchmark, on one core.
-func startRole(b *testing.B, role string, core int) (out *os.File, in io.WriteCloser) {
+// role is this program again, as a part of a benchmark.
+type role struct {
+	*servers.Process
+	in  io.Writer
+	out *os.File
+}
+
+// startRole starts a part on one core.
+func startRole(b *testing.B, name string, core int) *role {
 	b.Helper()
 	tests := map[string]string{"null": "TestNullServer", "generator": "TestGenerator"}
-	cmd := exec.Command(os.Args[0], "-test.run", "^"+tests[role]+"$") //nolint:gosec,noctx // this program; it ends with its input
-	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+tests[name]+"$") //nolint:gosec,noctx // this program; it ends with its input
+	cmd.Env = append(os.Environ(), roleVariable+"="+name)
 	cmd.Stderr = os.Stderr
 	// Its end closes a pipe of the command's own before all is read.
 	out, theirs, err := os.Pipe()
 	require.NoError(b, err)
 	cmd.Stdout = theirs
-	in, err = cmd.StdinPipe()
+	in, err := cmd.StdinPipe()
 	require.NoError(b, err)
 	p, err := servers.Start(cmd, unix.SIGTERM)
 	require.NoError(b, err)
@@ -204,9 +208,10 @@ func startRole(b *testing.B, role string, core int) (out *os.File, in io.WriteCl
 	b.Cleanup(func() {
 		_ = in.Close()
 		require.NoError(b, p.Stop(10*time.Second))
+		require.NoError(b, out.Close())
 	})
 	pin(b, p.Pid(), core)
-	return out, in
+	return &role{Process: p, in: in, out: out}
 }
 
 // pin keeps a process on one core: the threads that it has, and so those that they

@@ -57,7 +57,11 @@ func (s *nullServer) address() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "127.0.0.1:" + strconv.Itoa(name.(*unix.SockaddrInet4).Port), nil
+	inet, ok := name.(*unix.SockaddrInet4)
+	if !ok {
+		return "", fmt.Errorf("the listener's address is %v", name)
+	}
+	return "127.0.0.1:" + strconv.Itoa(inet.Port), nil
 }
 
 // serve answers until it fails.
@@ -133,17 +137,9 @@ func TestNullServer(t *testing.T) {
 // startNull starts a null server on a core of its own and returns its URL.
 func startNull(b *testing.B, core int) string {
 	b.Helper()
-	r, _ := startRole(b, "null", core)
-	line := make(chan string, 1)
-	go func() {
-		text, _ := bufio.NewReader(r).ReadString('\n')
-		line <- strings.TrimSpace(text)
-	}()
-	select {
-	case address := <-line:
-		return "http://" + address
-	case <-time.After(10 * time.Second):
-		b.Fatal("the null server told no address")
-		return ""
-	}
+	r := startRole(b, "null", core)
+	require.NoError(b, r.out.SetReadDeadline(time.Now().Add(time.Minute)))
+	address, err := bufio.NewReader(r.out).ReadString('\n')
+	require.NoError(b, err)
+	return "http://" + strings.TrimSpace(address)
 }

@@ -39,7 +39,11 @@ func newRun(targets []*wire.Target, plan []Visit, script Script, o *Options) *ru
 	for _, t := range targets {
 		r.lanes = append(r.lanes, &lane{target: t})
 	}
-	r.visits, r.follows = newVisits(plan, r.now), newFollowing(r.now)
+	clock := newAlarm
+	if o.timers {
+		clock = func() alarm { return newTimerAlarm() }
+	}
+	r.visits, r.follows = newVisits(plan, r.now, clock()), newFollowing(r.now, clock())
 	front, back := &group{run: r, source: r.visits}, &group{run: r, source: r.follows, follows: true}
 	for i := range o.Connections + o.Followers {
 		g := front
@@ -59,8 +63,18 @@ func (r *run) now() time.Duration { return time.Since(r.start) }
 
 // run opens the connections and sends the crowd.
 func (r *run) run(ctx context.Context) (*Record, error) {
-	stop := context.AfterFunc(ctx, r.cut)
-	defer stop()
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		r.cut()
+	})
+	defer func() {
+		if !stop() {
+			<-cut
+		}
+		r.visits.alarm.close()
+		r.follows.alarm.close()
+	}()
 	if err := r.warm(ctx); err != nil {
 		for _, w := range r.workers {
 			w.hangUp()
@@ -78,8 +92,8 @@ func (r *run) run(ctx context.Context) (*Record, error) {
 	front.Wait()
 	r.follows.answered() // nothing new can come from the plan
 	late := time.AfterFunc(r.drain, func() { r.follows.abandon() })
-	defer late.Stop()
 	back.Wait()
+	late.Stop()
 	return r.record(), nil
 }
 
@@ -142,6 +156,8 @@ func (r *run) whyNot() error {
 // cut breaks all connections off: ctx has ended.
 func (r *run) cut() {
 	r.stopped.Store(true)
+	r.visits.alarm.ring()
+	r.follows.alarm.ring()
 	for _, w := range r.workers {
 		if conn := w.conn.Load(); conn != nil {
 			_ = conn.Close()

@@ -70,6 +70,8 @@ type Options struct {
 	Drain time.Duration
 	// Gauge lets somebody look while the crowd runs; nil is nobody.
 	Gauge *Gauge
+
+	timers bool // no alarm but timers, which a bubble of fake time knows
 }
 
 const (

@@ -128,7 +128,7 @@ func TestFollowers(t *testing.T) {
 func TestFollowersOutOfOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := newFollowing(sinceNow())
+		f := newFollowing(sinceNow(), newTimerAlarm())
 		f.push(&Step{Due: time.Hour, Buyer: 1})
 		got := make(chan Step)
 		go func() {
@@ -279,7 +279,7 @@ func TestDiesAndReturns(t *testing.T) {
 		r := w.run(t, t.Context())
 		assert.Equal(t, int64(300), answers(r, Accepted)+answers(r, Failed))
 		assert.InDelta(t, 112, answers(r, Failed), 14, "a second, and until it is dialed again")
-		assert.ErrorContains(t, w.script.failed[len(w.script.failed)-1], "refused")
+		require.ErrorContains(t, w.script.failed[len(w.script.failed)-1], "refused")
 		gone := within(r, 1200*time.Millisecond, 2*time.Second)
 		assert.Equal(t, [Classes]int64{Failed: 80}, gone.Answers)
 		assert.Zero(t, gone.Sent)
@@ -301,7 +301,7 @@ func TestNothingCanBeDone(t *testing.T) {
 		require.ErrorContains(t, err, "nowhere")
 		_, err = Run(t.Context(), target, w.plan, w.script, Options{Connections: -1})
 		require.ErrorContains(t, err, "positive")
-		_, err = Run(t.Context(), target, w.plan, w.script, Options{Slot: time.Millisecond})
+		_, err = Run(t.Context(), target, w.plan, w.script, Options{Slot: time.Millisecond, timers: true})
 		require.ErrorContains(t, err, "choose a longer slot")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("enough"))

@@ -94,7 +94,7 @@ func (s *shop) serve(far net.Conn) {
 		if err != nil {
 			return
 		}
-		step := Step{Due: time.Since(s.zero), Kind: Kind(number(request, "kind")), Buyer: int32(number(request, "buyer")), Click: int16(number(request, "click"))}
+		step := Step{Due: time.Since(s.zero), Kind: number[Kind](request, "kind"), Buyer: number[int32](request, "buyer"), Click: number[int16](request, "click")}
 		s.mu.Lock()
 		s.heard = append(s.heard, step)
 		s.mu.Unlock()
@@ -105,12 +105,12 @@ func (s *shop) serve(far net.Conn) {
 	}
 }
 
-func number(r *http.Request, name string) int {
+func number[T Kind | int32 | int16](r *http.Request, name string) T {
 	n, err := strconv.Atoi(r.URL.Query().Get(name))
 	if err != nil {
 		panic(err)
 	}
-	return n
+	return T(n)
 }
 
 // script asks in the shop's words. Whoever gets a unit pays after some time to think.
@@ -162,7 +162,7 @@ type world struct {
 }
 
 func newWorld(plan []Visit, says ...func(Step) (int, string)) *world {
-	w := &world{plan: plan, script: &script{ready: make(map[int32]time.Duration)}, opts: Options{Connections: 10, Followers: 2}}
+	w := &world{plan: plan, script: &script{ready: make(map[int32]time.Duration)}, opts: Options{Connections: 10, Followers: 2, timers: true}}
 	w.opts.Start = time.Now().Add(time.Second)
 	w.script.zero = w.opts.Start
 	for _, say := range says {
@@ -245,7 +245,7 @@ func within(r *Record, from, to time.Duration) (s Slot) {
 func every(n int, d time.Duration) []Visit {
 	plan := make([]Visit, n)
 	for i := range plan {
-		plan[i] = Visit{At: time.Duration(i) * d, Buyer: int32(i), Kind: Buy} //nolint:gosec // small
+		plan[i] = Visit{At: time.Duration(i) * d, Buyer: int32(i), Kind: Buy}
 	}
 	return plan
 }

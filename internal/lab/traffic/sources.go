@@ -8,18 +8,18 @@ import (
 )
 
 // visits hands out the visits of a plan as they come due. One worker at a time waits
-// for the next instant, the others wait for their turn to wait: so there is one timer,
+// for the next instant, the others wait for their turn to wait: so there is one alarm,
 // and visits leave in order.
 type visits struct {
 	plan  []Visit
 	taken atomic.Int64 // of the plan
 	turn  chan struct{}
-	timer *time.Timer // of the one whose turn it is
+	alarm alarm // of the one whose turn it is
 	now   func() time.Duration
 }
 
-func newVisits(plan []Visit, now func() time.Duration) *visits {
-	v := &visits{plan: plan, turn: make(chan struct{}, 1), timer: time.NewTimer(0), now: now}
+func newVisits(plan []Visit, now func() time.Duration, a alarm) *visits {
+	v := &visits{plan: plan, turn: make(chan struct{}, 1), alarm: a, now: now}
 	v.turn <- struct{}{}
 	return v
 }
@@ -36,17 +36,15 @@ func (v *visits) next(ctx context.Context, s *Step) bool {
 		return false
 	}
 	defer func() { v.turn <- struct{}{} }()
-	for {
+	for ctx.Err() == nil {
 		if ok, over := v.claim(s); ok || over {
 			return ok
 		}
-		v.timer.Reset(v.due() - v.now())
-		select {
-		case <-v.timer.C:
-		case <-ctx.Done():
-			return false
+		if wait := v.due() - v.now(); wait > 0 {
+			v.alarm.wait(wait)
 		}
 	}
+	return false
 }
 
 // claim takes the next visit if it is due. over says that there is none any more.
@@ -86,8 +84,7 @@ const mostFollowing = 1 << 20
 type following struct {
 	now   func() time.Duration
 	turn  chan struct{}
-	timer *time.Timer   // of the one whose turn it is
-	nudge chan struct{} // another step has become the first
+	alarm alarm // of the one whose turn it is
 	over  chan struct{}
 
 	mu        sync.Mutex
@@ -97,10 +94,8 @@ type following struct {
 	closed    bool
 }
 
-func newFollowing(now func() time.Duration) *following {
-	f := &following{
-		now: now, turn: make(chan struct{}, 1), timer: time.NewTimer(0), nudge: make(chan struct{}, 1), over: make(chan struct{}), open: 1,
-	}
+func newFollowing(now func() time.Duration, a alarm) *following {
+	f := &following{now: now, turn: make(chan struct{}, 1), alarm: a, over: make(chan struct{}), open: 1}
 	f.turn <- struct{}{}
 	return f
 }
@@ -116,10 +111,7 @@ func (f *following) push(s *Step) {
 	f.open++
 	f.steps = append(f.steps, *s)
 	if f.rise(len(f.steps)-1) == 0 {
-		select {
-		case f.nudge <- struct{}{}:
-		default:
-		}
+		f.alarm.ring()
 	}
 }
 
@@ -128,9 +120,17 @@ func (f *following) push(s *Step) {
 func (f *following) answered() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.open--; f.open == 0 && !f.closed {
+	if f.open--; f.open == 0 {
+		f.end()
+	}
+}
+
+// end lets nobody wait any more. The caller holds the lock.
+func (f *following) end() {
+	if !f.closed {
 		f.closed = true
 		close(f.over)
+		f.alarm.ring()
 	}
 }
 
@@ -140,10 +140,7 @@ func (f *following) abandon() int64 {
 	defer f.mu.Unlock()
 	f.abandoned += int64(len(f.steps))
 	f.steps = nil
-	if !f.closed {
-		f.closed = true
-		close(f.over)
-	}
+	f.end()
 	return f.abandoned
 }
 
@@ -158,29 +155,26 @@ func (f *following) next(ctx context.Context, s *Step) bool {
 		return false
 	}
 	defer func() { f.turn <- struct{}{} }()
-	for {
+	for ctx.Err() == nil {
 		wait, ok := f.pop(s)
-		if ok {
-			return true
+		if ok || wait < 0 {
+			return ok
 		}
-		f.timer.Reset(wait)
-		select {
-		case <-f.timer.C:
-		case <-f.nudge:
-		case <-f.over:
-			return false
-		case <-ctx.Done():
-			return false
-		}
+		f.alarm.wait(wait)
 	}
+	return false
 }
 
-// pop takes the first step if it is due, or says how long it is until then.
+// pop takes the first step if it is due, or says how long it is until then; less
+// than nothing is for ever.
 func (f *following) pop(s *Step) (wait time.Duration, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.steps) == 0 {
-		return time.Hour, false
+	switch {
+	case f.closed:
+		return -1, false
+	case len(f.steps) == 0:
+		return time.Hour, false // somebody will ring
 	}
 	if wait = f.steps[0].Due - f.now(); wait > 0 {
 		return wait, false

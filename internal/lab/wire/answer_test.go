@@ -46,7 +46,8 @@ func TestAnswers(t *testing.T) {
 			Answer{
 				Status: 202, Location: []byte("/v1/orders/ord_1"), RetryAfter: []byte("2"), ServerTiming: []byte("gate;dur=0.1, engine;dur=2"),
 				Receipt: []byte("abc.def"), Replayed: true,
-			}, "hi",
+			},
+			"hi",
 		},
 		"not replayed": {"HTTP/1.1 200 OK\r\nIdempotency-Replayed: false\r\nContent-Length: 0\r\n\r\n", Answer{Status: 200}, ""},
 	} {

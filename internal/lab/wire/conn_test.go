@@ -99,10 +99,10 @@ func TestAgainstNetHTTP(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	var name string
+	var name, protocol string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name = r.TLS.ServerName
-		_, _ = io.WriteString(w, r.TLS.NegotiatedProtocol)
+		name, protocol = r.TLS.ServerName, r.TLS.NegotiatedProtocol
+		_, _ = io.WriteString(w, "hello")
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of the first try
 	server.StartTLS()
@@ -118,9 +118,9 @@ func TestTLS(t *testing.T) {
 	for range 3 {
 		var a Answer
 		require.NoError(t, c.Do([]byte("GET / HTTP/1.1\r\nHost: shop.example\r\n\r\n"), soon(), &a))
-		assert.Equal(t, "http/1.1", string(a.Body))
+		assert.Equal(t, "hello", string(a.Body))
 	}
-	assert.Equal(t, "example.com", name)
+	assert.Equal(t, []string{"example.com", "http/1.1"}, []string{name, protocol})
 	assert.Equal(t, "127.0.0.1", parsed(t, server.URL).TLS.ServerName)
 }
 

@@ -11,6 +11,6 @@ import (
 // The socket does not block.
 func peek(fd uintptr) (waiting, open bool) {
 	var one [1]byte
-	n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK) //nolint:gosec // a file's number
+	n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK)
 	return n > 0, n > 0 || errors.Is(err, syscall.EAGAIN)
 }

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package traffic
+
+func newAlarm() alarm { return newTimerAlarm() }
