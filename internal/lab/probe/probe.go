@@ -187,6 +187,10 @@ func (p *Probe) watch(ctx context.Context, w *watched) {
 		if err != nil && ctx.Err() == nil {
 			w.failed(asked, err)
 		}
+		select {
+		case <-tick.C: // it came meanwhile: what is slow has a rest until the next
+		default:
+		}
 	}
 }
 

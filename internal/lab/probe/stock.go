@@ -37,7 +37,8 @@ func (s *stock) read(ctx context.Context) (reading, error) {
 	}
 	var number, put, sold int64
 	var salts []byte
-	found, remark, err := s.one(ctx, "stock", []any{s.slug}, &number, &salts, &put, &sold)
+	var fast bool
+	found, remark, err := s.one(ctx, "stock", []any{s.slug}, &number, &salts, &put, &sold, &fast)
 	switch {
 	case err != nil:
 		return reading{}, err
@@ -58,12 +59,15 @@ func (s *stock) read(ctx context.Context) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
-	if there {
+	switch {
+	case there:
 		now.figures = append(now.figures,
 			figure{name: "left in the lanes", unit: "1", value: float64(lanes.left)},
 			figure{name: "queued slips", unit: "1", value: float64(lanes.queued)},
 			figure{name: "drift", unit: "1", value: float64(left - lanes.left)},
 		)
+	case fast:
+		now.remarks = []string{"is sold through lanes that are not in this Redis under the prefix " + s.prefix}
 	}
 	return now, nil
 }

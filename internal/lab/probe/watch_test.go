@@ -121,6 +121,16 @@ func TestWatchesASale(t *testing.T) {
 	require.Zero(t, last(told.values(t, "stock queued slips")))
 	require.Zero(t, last(told.values(t, "stock drift")))
 	require.GreaterOrEqual(t, slices.Max(told.values(t, "stock drift")), 0.0)
+
+	// Lanes are found by the prefix of their keys only.
+	o.Ops, o.Nginx, o.Prefix = nil, "", "elsewhere"
+	p, err = probe.Start(t.Context(), o)
+	require.NoError(t, err)
+	told, notes = stop(t, p)
+	require.Contains(t, told, "stock left in the ledger")
+	require.NotContains(t, told, "stock drift")
+	require.Len(t, notes, 1)
+	require.Contains(t, notes[0].Text, "prefix elsewhere")
 }
 
 const (
@@ -309,7 +319,7 @@ func TestWithoutRights(t *testing.T) {
 	t.Parallel()
 	db := testenv.OwnPostgres(t)
 	require.NoError(t, exec(t, db.URL, "CREATE ROLE watcher LOGIN PASSWORD '"+secret+"'"))
-	require.NoError(t, exec(t, db.URL, "CREATE TABLE sales (number bigint PRIMARY KEY, salts bytea, slug text, state text)"))
+	require.NoError(t, exec(t, db.URL, "CREATE TABLE sales (number bigint PRIMARY KEY, salts bytea, slug text, state text, path text)"))
 	require.NoError(t, exec(t, db.URL, "CREATE TABLE items (sale bigint, stock bigint, sold bigint)"))
 	other, err := pgx.Connect(t.Context(), db.URL)
 	require.NoError(t, err)
