@@ -49,9 +49,10 @@ func (c *crowd) rush(buyers int) {
 	all.Wait()
 	for i, order := range c.won { // afterwards too
 		if i%10 == 7 {
-			c.cancel(order)
+			all.Go(func() { c.cancel(order) })
 		}
 	}
+	all.Wait()
 }
 
 // linger sends buyers one after the other until nothing is left, and returns how many

@@ -42,6 +42,14 @@ func (o *outcome) column(c strategy.Column) int64 {
 	panic("no such column: " + c)
 }
 
+// expected reports whether a strategy has done with the stock what is said of it.
+func (o *outcome) expected(i strategy.Info) bool {
+	if i.Expect == strategy.Fails {
+		return o.column(i.Accident) > 0
+	}
+	return o.Oversold == 0
+}
+
 // berths bounds the runs at once: more would starve each other.
 var berths = make(chan struct{}, 1)
 
