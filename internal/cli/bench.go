@@ -153,8 +153,8 @@ func (c *benchCmd) check() error {
 		return &usageError{message: "a sale needs units, and buyers a limit", hint: "write --stock and --limit as whole numbers from 1"}
 	case c.Hold < time.Second || c.Hold%time.Second != 0:
 		return &usageError{message: "--hold: it is whole seconds", hint: "write it like 30s or 5m"}
-	case c.In < 2*time.Second:
-		return &usageError{message: "--in: connections are opened in that time", hint: "write 2s or more"}
+	case c.In < time.Second:
+		return &usageError{message: "--in: connections are opened in that time", hint: "write 1s or more"}
 	case c.Connections < 0 || c.Timeout <= 0:
 		return &usageError{message: "--connections and --timeout are positive", hint: "leave them out for the defaults"}
 	case c.Tokens != "" && c.JWTKey != "":
