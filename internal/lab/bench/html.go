@@ -42,13 +42,15 @@ func newSheet(r, old *Report) *sheet {
 	if len(r.Slots) > 1 && r.Slots[1].At > r.Slots[0].At {
 		s.grain = r.Slots[1].At - r.Slots[0].At
 	}
+	// From the first visit to when the machines were left alone: the work that a crowd
+	// leaves behind belongs to it, the quiet before it does not.
 	s.span = chart.Axis{Unit: chart.Seconds}
 	if n := len(r.Slots); n > 0 {
 		s.span.Min, s.span.Max = r.Slots[0].At, r.Slots[n-1].At+s.grain
 	}
 	for i := range r.Probes {
 		for _, p := range r.Probes[i].Points {
-			s.span.Min, s.span.Max = min(s.span.Min, p[0]), max(s.span.Max, p[0])
+			s.span.Max = max(s.span.Max, p[0])
 		}
 	}
 	return s
@@ -140,7 +142,7 @@ func (s *sheet) StageBar(i int) template.HTML {
 	for _, other := range s.Stages {
 		most = max(most, other.Mean)
 	}
-	return chart.Bar(s.Stages[i].Mean, most, chart.Other(i))
+	return chart.Bar(s.Stages[i].Mean, most, stageInk(s.Stages[i].Name, i))
 }
 
 // Against is one class of answers, now and before.

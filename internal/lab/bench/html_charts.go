@@ -196,7 +196,7 @@ func quantiles(q Quantiles, n int64) []chart.Point {
 // StageCourse is the chart of what the server spent on a buy, over time.
 func (s *sheet) StageCourse() template.HTML {
 	p := chart.Plot{
-		Title: "Where the server spent the time of a buy", Note: "mean, by stage", Stacked: true,
+		Title: "Where the server spent the time of a buy", Note: "mean of the buys that passed each stage", Stacked: true,
 		X: s.span, Y: chart.Axis{Unit: chart.Millis},
 	}
 	for i := range s.Stages {
@@ -205,7 +205,16 @@ func (s *sheet) StageCourse() template.HTML {
 		for j := range s.Slots {
 			points[j] = chart.Point{s.middle(&s.Slots[j]), s.Slots[j].Stages[name]}
 		}
-		p.Series = append(p.Series, chart.Series{Name: name, Ink: chart.Other(i), Points: points})
+		p.Series = append(p.Series, chart.Series{Name: name, Ink: stageInk(name, i), Points: points})
 	}
 	return p.HTML()
+}
+
+// stageInk gives a stage the same ink in every report.
+func stageInk(name string, i int) chart.Ink {
+	known := []string{"gate", "engine", "wait", "stock", "ledger"}
+	if at := slices.Index(known, name); at >= 0 {
+		return chart.Other(at)
+	}
+	return chart.Other(len(known) + i)
 }

@@ -90,7 +90,7 @@ func (d *heating) gather() bool {
 	}
 	d.merge(from)
 	axis := d.heat.X
-	if axis.Min >= axis.Max {
+	if !axis.fixed() {
 		axis.Min, axis.Max = from, to
 	}
 	d.x = newScale(axis, from, to, 8)

@@ -35,7 +35,7 @@ type Series struct {
 func (p *Plot) HTML() template.HTML {
 	series := make([]Series, 0, len(p.Series))
 	for _, s := range p.Series {
-		s.Points = clean(s.Points)
+		s.Points = p.X.within(clean(s.Points))
 		if _, _, some := limits([][]Point{s.Points}); some {
 			s.Name = clip(s.Name)
 			series = append(series, s)
@@ -116,7 +116,7 @@ func (d *drawing) html() template.HTML {
 	}
 	d.x = newScale(d.plot.X, low[0], high[0], 8)
 	d.y = newScale(d.plot.Y, low[1], high[1], 4)
-	if d.plot.X.Scale == Linear && d.plot.X.Min >= d.plot.X.Max {
+	if d.plot.X.Scale == Linear && !d.plot.X.fixed() {
 		// Time has no zero that must be seen.
 		d.x = newScale(Axis{Unit: d.plot.X.Unit, Min: low[0], Max: high[0]}, low[0], high[0], 8)
 	}

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,25 @@ type Axis struct {
 	Min, Max float64
 }
 
+// fixed reports whether the axis has ends of its own.
+func (a *Axis) fixed() bool { return a.Min < a.Max && finite(a.Min) && finite(a.Max) }
+
+// within returns the points of a curve, which are in order, that an axis has room for.
+func (a *Axis) within(points []Point) []Point {
+	if !a.fixed() {
+		return points
+	}
+	from := slices.IndexFunc(points, func(p Point) bool { return p[0] >= a.Min })
+	if from < 0 {
+		return nil
+	}
+	points = points[from:]
+	if to := slices.IndexFunc(points, func(p Point) bool { return p[0] > a.Max }); to >= 0 {
+		points = points[:to]
+	}
+	return points
+}
+
 // beyond is where the world of a chart ends; floats have room to spare there.
 const beyond = 1e15
 
@@ -50,8 +70,7 @@ type tick struct {
 // count ticks are wanted. A loose axis is made longer so that it ends at ticks.
 func newScale(a Axis, low, high float64, count int) scale {
 	s := scale{kind: a.Scale, unit: a.Unit, from: low, to: high}
-	fixed := a.Min < a.Max && finite(a.Min) && finite(a.Max)
-	if fixed {
+	if a.fixed() {
 		s.from, s.to = max(a.Min, -beyond), min(a.Max, beyond)
 	}
 	switch s.kind {
@@ -60,7 +79,7 @@ func newScale(a Axis, low, high float64, count int) scale {
 	case Nines:
 		s.nines()
 	case Linear:
-		s.linear(fixed, count)
+		s.linear(a.fixed(), count)
 	}
 	return s
 }
