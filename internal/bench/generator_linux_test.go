@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,13 +64,17 @@ func BenchmarkGeneratorCeiling(b *testing.B) {
 
 		null := generatorJob{URL: startNull(b, 0), KeyFile: filepath.Join(shop.Dir, "jwt.key")}
 		full := generatorJob{URL: shop.URL, KeyFile: null.KeyFile}
-		var ceiling, saturation, factor, spent [generatorTurns]float64
+		var ceiling, saturation, factor, spent, served [generatorTurns]float64
 		for i := range generatorTurns {
-			a, n := generate(b, full), generate(b, null)
-			ceiling[i], saturation[i], factor[i], spent[i] = n.PerSecond, a.PerSecond, n.PerSecond/a.PerSecond, n.Micros
+			before := cpuOf(b, shop.Pid())
+			a := generate(b, full)
+			served[i] = perRequest(cpuOf(b, shop.Pid())-before, a.Requests)
+			n := generate(b, null)
+			ceiling[i], saturation[i], factor[i] = n.PerSecond, a.PerSecond, n.PerSecond/a.PerSecond
+			spent[i] = perRequest(n.CPU, n.Requests)
 		}
-		note("requests/s of a crowd on one core: against a null server %.0f (%.1f µs of CPU each), against doorbuster on one core %.0f",
-			median(ceiling[:]), median(spent[:]), median(saturation[:]))
+		note("requests/s of a crowd on one core: against a null server %.0f, against doorbuster on one core %.0f; µs of CPU each: the crowd's %.1f, doorbuster's %.1f",
+			median(ceiling[:]), median(saturation[:]), median(spent[:]), median(served[:]))
 		ratio(b, "generator_ceiling", median(factor[:]), 2)
 	}
 }
@@ -78,8 +84,29 @@ type generatorJob struct{ URL, KeyFile string }
 
 // generated is what it tells.
 type generated struct {
-	PerSecond float64
-	Micros    float64 // CPU a request
+	PerSecond float64 // in the steady state
+	Requests  int64   // in all
+	CPU       time.Duration
+}
+
+func perRequest(cpu time.Duration, requests int64) (micros float64) {
+	return float64(cpu.Microseconds()) / float64(requests)
+}
+
+// cpuOf returns what a process has used, in the kernel's ticks of 10 ms.
+func cpuOf(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(b, err)
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')'):])) // the name may hold blanks
+	const utime, stime = 12, 13
+	var ticks int
+	for _, field := range fields[utime : stime+1] {
+		n, err := strconv.Atoi(field)
+		require.NoError(b, err)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 // generate runs a crowd in a process of its own.
@@ -125,9 +152,7 @@ func TestGenerator(t *testing.T) {
 		all += n
 		require.Contains(t, []string{"refused", "cut"}, verdict)
 	}
-	require.NoError(t, json.NewEncoder(os.Stdout).Encode(generated{
-		PerSecond: steady(record), Micros: float64(spent.Microseconds()) / float64(all),
-	}))
+	require.NoError(t, json.NewEncoder(os.Stdout).Encode(generated{PerSecond: steady(record), Requests: all, CPU: spent}))
 }
 
 // steady is the rate of answers from the fifth slot on, without the last ones, which

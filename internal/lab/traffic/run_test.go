@@ -1,11 +1,14 @@
 package traffic
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -43,6 +46,37 @@ func TestRunOverSockets(t *testing.T) {
 	assert.InDelta(t, 51, r.Stages["gate"].Mean(), .1)
 	assert.Equal(t, -100*time.Millisecond, r.First)
 	assert.Zero(t, r.Abandoned)
+}
+
+// A server that hangs up on a connection that stands idle, without a word, costs no
+// visit: the crowd looks before it sends.
+func TestHangsUpUnannounced(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			far, acceptErr := listener.Accept()
+			if acceptErr != nil {
+				return
+			}
+			serving.Go(func() {
+				if _, readErr := http.ReadRequest(bufio.NewReader(far)); readErr == nil {
+					_, _ = io.WriteString(far, "HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n")
+				}
+				_ = far.Close()
+			})
+		}
+	})
+	target, err := wire.ParseTarget("http://" + listener.Addr().String())
+	require.NoError(t, err)
+	r, err := Run(t.Context(), []*wire.Target{target}, every(4, 200*time.Millisecond), &script{}, Options{Connections: 1, Followers: 1})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int64{"sold_out": 4}, r.Verdicts[Buy])
+	assert.Equal(t, int64(5), r.Dialed)
+	require.NoError(t, listener.Close())
+	serving.Wait()
 }
 
 // A server that keeps up is measured to the instant: visits leave when they are due,

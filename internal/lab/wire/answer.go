@@ -108,7 +108,7 @@ func (c *Conn) parse(header []byte, a *Answer, f *framing) error {
 			break
 		}
 		colon := bytes.IndexByte(line, ':')
-		if colon <= 0 || !isToken(line[:colon]) || bytes.IndexByte(line, '\n') >= 0 {
+		if colon <= 0 || !isToken(line[:colon]) || !isText(line[colon+1:]) {
 			return fmt.Errorf("%w: a header line is %.40q", ErrAnswer, line)
 		}
 		if err := a.field(line[:colon], trim(line[colon+1:]), f); err != nil {
@@ -127,7 +127,7 @@ func (c *Conn) parse(header []byte, a *Answer, f *framing) error {
 func (a *Answer) statusLine(line []byte, f *framing) error {
 	bad := len(line) < shortestStatusLine || !bytes.HasPrefix(line, []byte("HTTP/1.")) || (line[7] != '1' && line[7] != '0') ||
 		line[8] != ' ' || (len(line) > shortestStatusLine && line[12] != ' ')
-	if bad || bytes.IndexByte(line, '\n') >= 0 {
+	if bad || !isText(line) {
 		return fmt.Errorf("%w: it begins with %.40q", ErrAnswer, line)
 	}
 	for _, d := range line[9:12] {
@@ -355,7 +355,7 @@ func (c *Conn) trailers() error {
 		if len(line) == 0 {
 			return nil
 		}
-		if colon := bytes.IndexByte(line, ':'); colon <= 0 || !isToken(line[:colon]) {
+		if colon := bytes.IndexByte(line, ':'); colon <= 0 || !isToken(line[:colon]) || !isText(line[colon+1:]) {
 			return fmt.Errorf("%w: a trailer is %.40q", ErrAnswer, line)
 		}
 		size += len(line)
@@ -407,4 +407,14 @@ func isToken(name []byte) bool {
 		}
 	}
 	return len(name) > 0
+}
+
+// isText reports whether a value holds no control character but tabs.
+func isText(value []byte) bool {
+	for _, c := range value {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
 }
