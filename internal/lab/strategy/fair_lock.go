@@ -33,7 +33,9 @@ func fairLock() Strategy {
 				return nil, err
 			}
 			locker, err := lock.New(store, lock.Config{Lease: lease})
-			return &fair{w: w, locker: locker}, err
+			return &fair{w: w, locker: locker, midway: func(ctx context.Context) error {
+				return w.slow(ctx, muchTooLong)
+			}}, err
 		},
 	}
 }
@@ -41,6 +43,7 @@ func fairLock() Strategy {
 type fair struct {
 	w      *World
 	locker *lock.Locker
+	midway func(ctx context.Context) error // between reading and writing
 }
 
 // Buy implements Shop.
@@ -61,7 +64,7 @@ func (s *fair) Buy(ctx context.Context, c Click) (string, error) {
 		case units <= 0:
 			return soldOut()
 		}
-		if err = s.w.slow(ctx, muchTooLong); err != nil {
+		if err = s.midway(ctx); err != nil {
 			return err
 		}
 		written, err := conn.Exec(ctx, `

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
-	"github.com/doorbuster/doorbuster/internal/servers"
 	"github.com/doorbuster/doorbuster/internal/testenv"
 )
 
@@ -99,21 +98,23 @@ func TestCancelEndsAnOrderOnce(t *testing.T) {
 func TestFenceStopsALateHolder(t *testing.T) {
 	t.Parallel()
 	w, shop := prepared(t, "fair_lock", 5)
-	w.faulty = true
-	w.holders.Store(slowFirst - 1) // the next one pauses
-	late := make(chan error, 1)
+	first, ok := shop.(*fair)
+	require.True(t, ok)
+	paused, goOn, late := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	first.midway = func(ctx context.Context) error {
+		close(paused)
+		select {
+		case <-goOn:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	go func() {
 		_, err := shop.Buy(t.Context(), buyer(1))
 		late <- err
 	}()
-	first, ok := shop.(*fair)
-	require.True(t, ok)
-	require.NoError(t, servers.Await(t.Context(), "the pause of the holder", func() error {
-		if w.holders.Load() < slowFirst {
-			return sale.Busy()
-		}
-		return nil
-	}))
+	<-paused
 	info, err := first.locker.Inspect(t.Context(), first.name())
 	require.NoError(t, err)
 	other, ok := opened(t, w).(*fair) // a Locker that knows nothing of the first
@@ -122,7 +123,10 @@ func TestFenceStopsALateHolder(t *testing.T) {
 	_, err = other.Buy(t.Context(), buyer(2))
 	require.NoError(t, err)
 
-	require.Equal(t, sale.CodeBusy, sale.CodeOf(<-late))
+	close(goOn)
+	err = <-late
+	require.Error(t, err)
+	require.Equal(t, sale.CodeBusy, sale.CodeOf(err))
 	books, err := w.Recount(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, books.Sold())
