@@ -53,8 +53,9 @@ func (c *labCmd) Run(ctx context.Context, s *session) error {
 		Buyers: c.Buyers, Stock: c.Stock, Seed: c.Seed, Only: c.Only, Timeout: c.Timeout,
 		RedisURL: c.Redis, PostgresURL: c.Postgres, Version: currentVersion(),
 	}
-	c.follow(s, &o)
+	end := c.follow(s, &o)
 	report, err := contest.Run(ctx, o)
+	end()
 	if report != nil && len(report.Rows) > 0 {
 		err = errors.Join(err, c.print(s, report, page))
 	}
@@ -74,14 +75,17 @@ func (c *labCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// follow lets a terminal show how far the lab has come, one line a row.
-func (c *labCmd) follow(s *session, o *contest.Options) {
+// follow lets a terminal show how far the lab has come, one line a row. The returned
+// function clears what stands there of a row that did not come to its end.
+func (c *labCmd) follow(s *session, o *contest.Options) (end func()) {
 	f, ok := s.Err.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return
+		return func() {}
 	}
+	const clearLine = "\r\x1b[2K"
 	o.Begun = func(name string) { _, _ = fmt.Fprintf(f, "%-25s …", name) }
-	o.Ended = func(row *contest.Row) { _, _ = fmt.Fprintf(f, "\r\x1b[2K%-25s %s\n", row.Name, plain(row.Summary())) }
+	o.Ended = func(row *contest.Row) { _, _ = fmt.Fprintf(f, clearLine+"%-25s %s\n", row.Name, plain(row.Summary())) }
+	return func() { _, _ = io.WriteString(f, clearLine) }
 }
 
 func (c *labCmd) print(s *session, r *contest.Report, page *page) error {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/doorbuster/doorbuster/internal/lab/chart"
@@ -61,6 +62,11 @@ func (s *sheet) Groups() []Group {
 	return out
 }
 
+// Ours reports whether Doorbuster is among the rows.
+func (s *sheet) Ours() bool {
+	return slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Expect == Clean })
+}
+
 // Accident is one way in which a sale goes wrong, and how often it did.
 type Accident struct {
 	Name  string
@@ -74,14 +80,20 @@ func (*sheet) Accidents(r *Row) []Accident {
 
 // Seen says in words what came of a row.
 func (s *sheet) Seen(r *Row) string {
+	if r.Trouble != "" {
+		return "nothing, since it did not run: " + r.Trouble
+	}
 	var seen []string
 	for _, a := range s.Accidents(r) {
 		if a.Count != 0 {
 			seen = append(seen, chart.Grouped(a.Count)+" "+a.Name)
 		}
 	}
+	if r.Broken > 0 {
+		seen = append(seen, chart.Grouped(r.Broken)+" facts that break a promise")
+	}
 	if r.Failed > 0 {
-		seen = append(seen, chart.Grouped(r.Failed)+" without an answer")
+		seen = append(seen, chart.Grouped(r.Failed)+" not served")
 	}
 	if len(seen) == 0 {
 		return "no accident"
@@ -90,18 +102,13 @@ func (s *sheet) Seen(r *Row) string {
 }
 
 // Clean reports whether no accident was seen in a row.
-func (s *sheet) Clean(r *Row) bool {
-	for _, a := range s.Accidents(r) {
-		if a.Count != 0 {
-			return false
-		}
-	}
-	return true
-}
+func (*sheet) Clean(r *Row) bool { return r.Clean() }
 
 // Came says in one word what came of a row, in the words of what was expected.
 func (s *sheet) Came(r *Row) string {
 	switch {
+	case r.Trouble != "":
+		return "did not run"
 	case !s.Clean(r):
 		return "failed"
 	case r.Expect == "clean":
@@ -137,7 +144,7 @@ func (s *sheet) RefusedBar(r *Row) template.HTML {
 func (s *sheet) Unprotected() int {
 	n := 0
 	for i := range s.Rows {
-		if !s.Clean(&s.Rows[i]) {
+		if row := &s.Rows[i]; row.Trouble == "" && !row.Clean() {
 			n++
 		}
 	}

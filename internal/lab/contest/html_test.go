@@ -57,7 +57,7 @@ func TestHTMLOfAFailure(t *testing.T) {
 	text := testenv.Ask[string](tab, `document.body.innerText.replaceAll("\u00a0", " ")`)
 	for _, words := range []string{
 		"Fail: not everything came as it must", "expected to be clean, seen 3 oversold", "not expected",
-		"Missing, so not everything could be tried: redis-server", `The log says <script>alert("note")</script>.`, `<img src=x onerror=alert(1)> & "quotes"`,
+		"Not shown: redis-server", `The log says <script>alert("note")</script>.`, `<img src=x onerror=alert(1)> & "quotes"`,
 	} {
 		assert.Contains(t, text, words)
 	}

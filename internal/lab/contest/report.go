@@ -113,6 +113,14 @@ func (r *Report) judge() {
 	r.Pass = r.Pass && len(r.Missing) == 0
 }
 
+// cutOff enters the rows that were not filled.
+func (r *Report) cutOff(rows []contender) {
+	r.Pass = false
+	for i := range rows {
+		r.Missing = append(r.Missing, rows[i].Name)
+	}
+}
+
 // Broken names Doorbuster's rows that ran and are not clean.
 func (r *Report) Broken() []string {
 	var names []string

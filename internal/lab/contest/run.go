@@ -150,6 +150,7 @@ func (l *lab) fill(ctx context.Context, rows []contender) (*Report, error) {
 		l.Begun(rows[i].Name)
 		row, clicks := l.row(ctx, &rows[i])
 		if ctx.Err() != nil {
+			r.cutOff(rows[i:])
 			return r, ctx.Err()
 		}
 		r.Clicks = max(r.Clicks, clicks)

@@ -126,8 +126,12 @@ func TestLabThatIsInterrupted(t *testing.T) {
 	} {
 		o := contest.Options{Seed: 5, Only: []string{"doorbuster_postgres"}, PostgresURL: postgres.URL, Binary: testenv.Binary(t)}
 		ctx, want := interrupt(&o)
-		_, err := contest.Run(ctx, o)
+		r, err := contest.Run(ctx, o)
 		require.ErrorIs(t, err, want, name)
+		if r != nil {
+			require.False(t, r.Pass, name)
+			require.Equal(t, o.Only, r.Missing, name)
+		}
 		require.NotContains(t, err.Error(), "behind", name)
 		require.Zero(t, count(t, postgres.URL, "SELECT count(*) FROM pg_database WHERE datname LIKE 'doorbuster_lab_%'"), name)
 	}
