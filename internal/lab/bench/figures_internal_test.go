@@ -30,6 +30,17 @@ func TestSpeed(t *testing.T) {
 	assert.Zero(t, peak)
 }
 
+func TestSaturated(t *testing.T) {
+	t.Parallel()
+	slots := []Slot{
+		{Sent: 60, Answers: map[string]int64{"accepted": 10}},
+		{Sent: 50, Answers: map[string]int64{"refused": 5, "failed": 1}},
+		{Sent: 0, Answers: map[string]int64{"refused": 94}},
+	}
+	assert.True(t, saturated(slots, 100), "94 were on their way at once")
+	assert.False(t, saturated(slots, 110))
+}
+
 func TestGrain(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, 20*time.Millisecond, grain(0))
@@ -107,6 +118,7 @@ func TestFigures(t *testing.T) {
 	assert.EqualValues(t, 3, r.Offered)
 	assert.EqualValues(t, 3, r.Sent)
 	assert.InDelta(t, 0.2, r.Seconds, 1e-9, "to the last slot with an answer")
+	assert.InDelta(t, 0.2, r.dueWithin(), 1e-9)
 	assert.InDelta(t, -0.1, r.Slots[0].At, 1e-9)
 	assert.Equal(t, map[string]int64{"accepted": 2}, r.Slots[1].Answers)
 	assert.InDelta(t, 1.5, r.Slots[1].Stages["ledger"], 1e-9)

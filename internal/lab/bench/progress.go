@@ -77,7 +77,7 @@ func (p *progress) draw(w io.Writer) {
 func (p *progress) text(now *traffic.Live) string {
 	if now.Offered == 0 {
 		if start := p.start.Load(); start != nil {
-			return fmt.Sprintf("%s, %.1f s", *p.phase.Load(), time.Until(*start).Seconds())
+			return fmt.Sprintf("%s, %.1f s to the start", *p.phase.Load(), time.Until(*start).Seconds())
 		}
 		return *p.phase.Load()
 	}

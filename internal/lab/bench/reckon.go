@@ -16,7 +16,7 @@ type reckoning struct {
 	told    []buyers.Order
 	account *account
 	item    string // what was asked for; empty where the sale has one item
-	ours    bool   // nobody but this crowd came to the sale
+	ours    bool   // the sale was made for this crowd
 	refused int64  // answers and judgements that said sold_out
 	answers int64  // of all kinds
 }
@@ -133,8 +133,10 @@ func (r *reckoning) refusedAreRefused() Check {
 		number[r.cast.User(i)] = i
 	}
 	for id, o := range r.account.orders {
-		buyer, his := number[o.User]
-		c.check(known[id] || o.Replaces != "" || his && r.books.Unsure(buyer), "order %s of %s exists, and he was never told of it", id, o.User)
+		// Others may find the sale too.
+		if buyer, comes := number[o.User]; comes {
+			c.check(known[id] || o.Replaces != "" || r.books.Unsure(buyer), "order %s of %s exists, and he was never told of it", id, o.User)
+		}
 	}
 	return c
 }

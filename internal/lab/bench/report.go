@@ -31,17 +31,20 @@ type Report struct {
 
 	Verdicts []Tally `json:"verdicts"`
 	// Warnings are why the figures may not be what they seem; empty on a good run.
-	Warnings []string     `json:"warnings"`
-	Pace     []Pace       `json:"pace"`             // accepted, refused, looked, settled, turned_off, failed: those that occurred
-	Judged   *Judged      `json:"judged,omitempty"` // nil: no order was queued
-	Late     Quantiles    `json:"late"`             // how much after its instant a visit left
-	Stages   []Stage      `json:"stages"`
-	Slots    []Slot       `json:"slots"` // the course in time
-	Buckets  []float64    `json:"wait_buckets_ms"`
-	Probes   []Series     `json:"probes"`          // what server, Redis, PostgreSQL and nginx told of themselves
-	Notes    []probe.Note `json:"notes,omitempty"` // what those had to say in words
-	Checks   []Check      `json:"checks"`          // the crowd's books against the server's
-	Sold     SoldReport   `json:"sold"`
+	Warnings []string `json:"warnings"`
+	Pace     []Pace   `json:"pace"`             // accepted, refused, looked, settled, turned_off, failed: those that occurred
+	Judged   *Judged  `json:"judged,omitempty"` // nil: no order was queued
+	// Saturated says that all connections were waiting for the server at one time: visits
+	// that left late did so because of it.
+	Saturated bool         `json:"saturated"`
+	Late      Quantiles    `json:"late"` // how much after its instant a visit left
+	Stages    []Stage      `json:"stages"`
+	Slots     []Slot       `json:"slots"` // the course in time
+	Buckets   []float64    `json:"wait_buckets_ms"`
+	Probes    []Series     `json:"probes"`          // what server, Redis, PostgreSQL and nginx told of themselves
+	Notes     []probe.Note `json:"notes,omitempty"` // what those had to say in words
+	Checks    []Check      `json:"checks"`          // the crowd's books against the server's
+	Sold      SoldReport   `json:"sold"`
 
 	Audit *client.AuditReport `json:"audit"` // nil: not asked for
 	Pass  bool                `json:"pass"`

@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"bytes"
+	"context"
 	"path/filepath"
 	"testing"
 	"time"
@@ -93,6 +94,41 @@ func TestNothingMeasuredIsNoPass(t *testing.T) {
 	require.NoError(t, r.WriteText(&text))
 	assert.Contains(t, text.String(), "turned off")
 	assert.Contains(t, text.String(), "UNPROVED: no buyer got an answer")
+}
+
+// TestInterrupt: whoever has had enough gets no report, and no sale stays behind.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	shop := benchtest.Serve(t, benchtest.Honest)
+	ctx, cancel := context.WithCancel(t.Context())
+	o := little(shop.URL)
+	o.Profile.Spread = time.Hour
+	o.Profile.Bots, o.Profile.BotClicks = 0.5, 1 // whose clicks are at the start
+	go func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for shop.Orders() == 0 {
+			<-tick.C
+		}
+		cancel()
+	}()
+	r, err := bench.Run(ctx, o)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Nil(t, r)
+	assert.True(t, shop.Closed())
+}
+
+// TestKeep: a sale stays open if it shall, and is closed if not.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []bool{false, true} {
+		shop := benchtest.Serve(t, benchtest.Honest)
+		o := little(shop.URL)
+		o.Sale.Keep = keep
+		_, err := bench.Run(t.Context(), o)
+		require.NoError(t, err)
+		assert.Equal(t, keep, !shop.Closed())
+	}
 }
 
 func TestWhatCannotBe(t *testing.T) {

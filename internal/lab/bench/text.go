@@ -3,6 +3,9 @@ package bench
 import (
 	"fmt"
 	"io"
+	"net/netip"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -70,14 +73,47 @@ func (p *page) table(title, align string, rows [][]string) {
 
 func (p *page) head(r *Report) {
 	p.line("%s: %s units on the %s path at %s", r.Sale, chart.Grouped(r.Stock), r.Path, r.URL)
-	p.line("%s crowd: %s visits by %s buyers in %.1f s over %s connections (seed %d)",
-		r.Profile, chart.Grouped(r.Offered), chart.Grouped(int64(r.Buyers)), r.Seconds, chart.Grouped(int64(r.Connections)), r.Seed)
+	p.line("%s crowd: %s visits by %s buyers, due within %.1f s and done within %.1f s, over %s connections (seed %d)", r.Profile,
+		chart.Grouped(r.Offered), chart.Grouped(int64(r.Buyers)), r.dueWithin(), r.Seconds, chart.Grouped(int64(r.Connections)), r.Seed)
 	server := r.Server
 	if server == "" {
 		server = "not told"
 	}
 	p.line("started %s; measured by doorbuster %s, server %s", r.StartedAt.UTC().Format("2006-01-02 15:04:05Z"), r.Version, server)
+	if r.sharesMachine() {
+		p.line("crowd and server share this machine: each is slower than alone")
+	}
 	p.line("")
+}
+
+// sharesMachine reports whether a server ran where the crowd did, as far as its address
+// tells.
+func (r *Report) sharesMachine() bool {
+	return slices.ContainsFunc(strings.Fields(r.URL), func(text string) bool {
+		u, err := url.Parse(text)
+		if err != nil {
+			return false
+		}
+		ip, err := netip.ParseAddr(u.Hostname())
+		return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+	})
+}
+
+// dueWithin returns over how many seconds the visits were due.
+func (r *Report) dueWithin() float64 {
+	first, last := -1, -1
+	for i := range r.Slots {
+		if r.Slots[i].Offered > 0 {
+			last = i
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	if first < 0 || len(r.Slots) < 2 {
+		return 0
+	}
+	return r.Slots[last].At - r.Slots[first].At + (r.Slots[1].At - r.Slots[0].At)
 }
 
 func (p *page) warnings(all []string) {
@@ -108,7 +144,11 @@ func (p *page) pace(r *Report) {
 		})
 	}
 	p.table("Pace: how long was waited from the instant each step was due, and served from its leaving", "lrrrrrrrrr", rows)
-	p.line("  visits left late: %s at p50, %s at p99, %s at most", ms(r.Late.P50), ms(r.Late.P99), ms(r.Late.Max))
+	why := ""
+	if r.Saturated {
+		why = "; all connections were waiting for the server, so visits queued before it, and waited holds that time"
+	}
+	p.line("  visits left late: %s at p50, %s at p99, %s at most%s", ms(r.Late.P50), ms(r.Late.P99), ms(r.Late.Max), why)
 	if r.Judged != nil {
 		p.line("  judged: queued orders, from the click to the news that they are reserved or rejected")
 	}

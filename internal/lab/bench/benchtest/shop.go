@@ -69,7 +69,7 @@ func Serve(tb testing.TB, lie Lie) *Shop {
 	handle("POST /v1/admin/sales", s.create)
 	handle("GET /v1/admin/sales/{sale}", s.show)
 	handle("POST /v1/admin/sales/{sale}/publish", s.show)
-	handle("POST /v1/admin/sales/{sale}/close", s.show)
+	handle("POST /v1/admin/sales/{sale}/close", s.close)
 	handle("GET /v1/admin/orders", s.list)
 	handle("POST /v1/admin/sales/{sale}/audit", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, client.AuditReport{At: time.Now()})
@@ -124,6 +124,25 @@ func (s *Shop) show(w http.ResponseWriter, _ *http.Request) {
 	it.Sold, _ = s.count("")
 	it.Left = max(0, it.Stock-it.Sold)
 	answer(w, http.StatusOK, s.sale)
+}
+
+func (s *Shop) close(w http.ResponseWriter, r *http.Request) {
+	s.sale.State, s.sale.Status = "closed", "closed"
+	s.show(w, r)
+}
+
+// Closed reports whether the sale was closed.
+func (s *Shop) Closed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sale.State == "closed"
+}
+
+// Orders returns how many orders there are.
+func (s *Shop) Orders() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.orders)
 }
 
 func (s *Shop) list(w http.ResponseWriter, _ *http.Request) {
