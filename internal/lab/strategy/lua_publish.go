@@ -94,13 +94,25 @@ func (s *publishing) produce() {
 	}
 }
 
+// send puts a batch on the stream. What was not confirmed is sent again: the consumer
+// knows an order that comes twice.
 func (s *publishing) send(batch []message) {
 	ctx, done := context.WithTimeout(context.Background(), workTime)
 	defer done()
-	adds := make(rueidis.Commands, 0, len(batch))
-	for _, m := range batch {
-		adds = append(adds, s.w.redis.B().Xadd().Key(s.w.key("stream")).Id("*").
-			FieldValue().FieldValue("order", m.order).FieldValue("buyer", m.click.Buyer).FieldValue("click", m.click.Key).Build())
+	for len(batch) > 0 && ctx.Err() == nil {
+		adds := make(rueidis.Commands, 0, len(batch))
+		for _, m := range batch {
+			adds = append(adds, s.w.redis.B().Xadd().Key(s.w.key("stream")).Id("*").FieldValue().
+				FieldValue("order", m.order).FieldValue("buyer", m.click.Buyer).FieldValue("click", m.click.Key).Build())
+		}
+		var again []message
+		for i, answer := range s.w.redis.DoMulti(ctx, adds...) {
+			if answer.Error() != nil {
+				again = append(again, batch[i])
+			}
+		}
+		if batch = again; len(batch) > 0 {
+			_ = rest(ctx, linger)
+		}
 	}
-	s.w.redis.DoMulti(ctx, adds...)
 }
