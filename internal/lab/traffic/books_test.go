@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
@@ -67,34 +68,29 @@ func TestNamesAreBounded(t *testing.T) {
 // What is entered in several books is put together as if it were one.
 func TestBooksAddUp(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		split, whole := newBooks(time.Second), newBooks(time.Second)
-		split.shards = append(split.shards, newBooks(time.Second).shards...)
-		for range rapid.IntRange(0, 50).Draw(t, "entries") {
-			due := time.Duration(rapid.Int64Range(0, int64(5*time.Second)).Draw(t, "due"))
-			sent := due + time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "late"))
-			e := entry{
-				step:     &Step{Due: due, Kind: Kind(rapid.IntRange(0, int(Kinds)-1).Draw(t, "kind"))},                                                                       //nolint:gosec // small
-				outcome:  &Outcome{Class: Class(rapid.IntRange(0, int(Classes)-1).Draw(t, "class")), Verdict: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "verdict")}, //nolint:gosec // small
-				sent:     sent,
-				heard:    sent + time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(t, "served")),
-				timing:   []byte(rapid.SampledFrom([]string{"", "x;dur=1", "y;dur=2,x;dur=3"}).Draw(t, "timing")),
-				followed: rapid.Bool().Draw(t, "followed"),
-			}
-			if rapid.Bool().Draw(t, "unsent") {
-				e.sent = unsent
-			} else {
-				split.shards[0].sent.Add(1)
-			}
-			rapid.SampledFrom(split.shards).Draw(t, "shard").enter(&e)
-			whole.shards[0].enter(&e)
+	random := rand.New(rand.NewPCG(1, 2))
+	within := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
+	split, whole := newBooks(time.Second), newBooks(time.Second)
+	split.shards = append(split.shards, newBooks(time.Second).shards...)
+	for range 2000 {
+		step := Step{Due: within(5 * time.Second), Kind: Kind(random.IntN(int(Kinds)))}
+		outcome := Outcome{Class: Class(random.IntN(int(Classes))), Verdict: string(rune('a' + random.IntN(5)))}
+		e := entry{step: &step, outcome: &outcome, sent: step.Due + within(time.Second), followed: random.IntN(2) == 0}
+		e.heard = e.sent + within(time.Second)
+		e.timing = []byte([]string{"", "x;dur=1", "y;dur=2,x;dur=3"}[random.IntN(3)])
+		if random.IntN(4) == 0 {
+			e.sent = unsent
+		} else {
+			split.shards[0].sent.Add(1)
 		}
-		a, z := whole.record(), split.record()
-		require.Equal(t, a.Verdicts, z.Verdicts)
-		require.Equal(t, a.Slots, z.Slots)
-		require.Equal(t, figures(a), figures(z))
-		require.Zero(t, split.live().InFlight)
-	})
+		split.shards[random.IntN(len(split.shards))].enter(&e)
+		whole.shards[0].enter(&e)
+	}
+	a, z := whole.record(), split.record()
+	assert.Equal(t, a.Verdicts, z.Verdicts)
+	assert.Equal(t, a.Slots, z.Slots)
+	assert.Equal(t, figures(a), figures(z))
+	assert.Zero(t, split.live().InFlight)
 }
 
 // figures are what tells histograms apart.

@@ -43,7 +43,8 @@ const (
 type Outcome struct {
 	Class   Class
 	Verdict string // the code of the answer: taken, replayed, sold_out, busy, …; one string per meaning, not per answer
-	// Next follows for this buyer, not before After is over; nil is nothing.
+	// Next follows for this buyer, not before After is over; nil is nothing. Run takes
+	// it over.
 	Next  *Step
 	After time.Duration
 }
@@ -96,7 +97,8 @@ func (o *Options) fill(plan []Visit) error {
 		o.Followers = defaultFollowers
 	}
 	if o.Connections == 0 {
-		o.Connections = min(mostConnections, openFiles(mostConnections+o.Followers+spareFiles)-o.Followers-spareFiles)
+		files := openFiles(mostConnections + o.Followers + spareFiles)
+		o.Connections = min(mostConnections, max(files-o.Followers-spareFiles, files/2))
 	}
 	o.Connections = max(1, min(o.Connections, len(plan)))
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
