@@ -73,8 +73,11 @@ func TestBooksAddUp(t *testing.T) {
 	split, whole := newBooks(time.Second), newBooks(time.Second)
 	split.shards = append(split.shards, newBooks(time.Second).shards...)
 	for range 2000 {
-		step := Step{Due: within(5 * time.Second), Kind: Kind(random.IntN(int(Kinds)))}
-		outcome := Outcome{Class: Class(random.IntN(int(Classes))), Verdict: string(rune('a' + random.IntN(5)))}
+		step := Step{Due: within(5 * time.Second), Kind: []Kind{Look, Buy, Poll, Pay, Cancel}[random.IntN(5)]}
+		outcome := Outcome{
+			Class:   []Class{Accepted, Refused, Looked, Settled, TurnedOff, Failed}[random.IntN(6)],
+			Verdict: []string{"a", "b", "c", "d"}[random.IntN(4)],
+		}
 		e := entry{step: &step, outcome: &outcome, sent: step.Due + within(time.Second), followed: random.IntN(2) == 0}
 		e.heard = e.sent + within(time.Second)
 		e.timing = []byte([]string{"", "x;dur=1", "y;dur=2,x;dur=3"}[random.IntN(3)])
