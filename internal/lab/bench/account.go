@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
@@ -10,6 +11,7 @@ import (
 // account is what the server says when the crowd has gone.
 type account struct {
 	sale    client.AdminSale
+	steady  bool // nothing moved while it was read: sale and orders are of one instant
 	orders  map[string]client.Order
 	refunds map[string]client.Refund // by payment
 }
@@ -58,13 +60,32 @@ func queuedIn(stats *client.Stats, sale string) int64 {
 	return 0
 }
 
-// read reads the account, page by page.
+// mostReadings bounds how often the orders are read in the hope that nothing moves
+// meanwhile, as it does while holds run out or others buy.
+const mostReadings = 3
+
+// read reads the account.
 func (s *stage) read(ctx context.Context) (*account, error) {
-	a := &account{orders: make(map[string]client.Order), refunds: make(map[string]client.Refund)}
-	var err error
-	if a.sale, err = s.admin.AdminSale(ctx, s.sale.ID); err != nil {
+	before, err := s.admin.AdminSale(ctx, s.sale.ID)
+	if err != nil {
 		return nil, err
 	}
+	for reading := 1; ; reading++ {
+		a, err := s.readOnce(ctx)
+		if err != nil {
+			return nil, err
+		}
+		a.steady = slices.Equal(a.sale.Items, before.Items)
+		if a.steady || reading == mostReadings {
+			return a, nil
+		}
+		before = a.sale
+	}
+}
+
+// readOnce reads the orders, page by page, and then the sale.
+func (s *stage) readOnce(ctx context.Context) (*account, error) {
+	a := &account{orders: make(map[string]client.Order), refunds: make(map[string]client.Refund)}
 	orders := client.All(func(after string) (client.Page[client.Order], error) {
 		return s.admin.AdminOrders(ctx, client.OrderQuery{Sale: s.sale.ID, After: after, Limit: pageSize})
 	})
@@ -74,7 +95,9 @@ func (s *stage) read(ctx context.Context) (*account, error) {
 		}
 		a.orders[o.ID] = o
 	}
-	return a, nil
+	var err error
+	a.sale, err = s.admin.AdminSale(ctx, s.sale.ID)
+	return a, err
 }
 
 // readRefunds reads the records of the sale's charges that are to be given back.

@@ -41,6 +41,13 @@ func TestSaturated(t *testing.T) {
 	assert.False(t, saturated(slots, 110))
 }
 
+func TestPollsEndBeforeTheCrowdsPatience(t *testing.T) {
+	t.Parallel()
+	for timeout, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 20 * time.Second: 5 * time.Second, 5 * time.Second: 2 * time.Second, time.Second: 0} {
+		assert.Equal(t, want, pollWait(timeout), timeout)
+	}
+}
+
 func TestGrain(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, 20*time.Millisecond, grain(0))

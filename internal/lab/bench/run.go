@@ -15,9 +15,11 @@ import (
 )
 
 const (
-	// pollWait is how long a poll asks the server to wait for the judge; less than the
-	// crowd waits for an answer.
-	pollWait = 5 * time.Second
+	// mostPollWait bounds how long a poll asks the server to wait for the judge.
+	mostPollWait = 5 * time.Second
+	// drainTime is how long the run waits, when the last visit is answered, for what
+	// follows without thinking.
+	drainTime = 30 * time.Second
 	// closeTime bounds closing the sale, also after an interrupt.
 	closeTime = 15 * time.Second
 	// mostFollowers bounds the connections for what follows a buy.
@@ -118,7 +120,7 @@ func (b *bench) run(ctx context.Context) (report *Report, err error) {
 
 // prepare makes what the crowd does and begins the report.
 func (b *bench) prepare() error {
-	b.Conduct.Wait = pollWait
+	b.Conduct.Wait = pollWait(b.Timeout)
 	b.books = buyers.NewBooks(b.cast)
 	b.progress.books.Store(b.books)
 	b.progress.start.Store(&b.stage.start)
@@ -138,6 +140,15 @@ func (b *bench) prepare() error {
 	}
 	b.report = r
 	return nil
+}
+
+// pollWait returns how long a poll asks the server to wait: so much less than the crowd
+// waits for an answer that the answer comes in time.
+func pollWait(timeout time.Duration) time.Duration {
+	if timeout == 0 {
+		return mostPollWait
+	}
+	return min(mostPollWait, timeout/2).Truncate(time.Second)
 }
 
 // firstItem names what is bought where the sale has several items; empty where it has
@@ -161,7 +172,7 @@ func (b *bench) send(ctx context.Context) (*traffic.Record, error) {
 	last := b.plan[len(b.plan)-1].At
 	o := traffic.Options{
 		Connections: b.Connections, Followers: b.followers(), Timeout: b.Timeout,
-		Slot: grain(last - b.plan[0].At), Start: b.stage.start, Gauge: &b.gauge,
+		Slot: grain(last - b.plan[0].At), Start: b.stage.start, Gauge: &b.gauge, Drain: drainTime + 2*b.Conduct.Think,
 	}
 	seen, err := traffic.Run(ctx, b.targets, b.plan, b.script, o)
 	if ctx.Err() != nil {
