@@ -16,7 +16,7 @@ var htmlText string
 // WriteHTML writes the report as one page that needs nothing else: the story, the
 // strategies side by side, and why each failed or held.
 func WriteHTML(w io.Writer, r *Report) error {
-	return chart.WritePage(w, "The lab: "+chart.Grouped(r.Stock)+" units, one second", htmlText, newSheet(r))
+	return chart.WritePage(w, "The lab: "+chart.Grouped(r.Stock)+" units, "+chart.Grouped(int64(r.Buyers))+" buyers", htmlText, newSheet(r))
 }
 
 // sheet is what the page's template asks for.
@@ -35,6 +35,9 @@ func newSheet(r *Report) *sheet {
 	return s
 }
 
+// Within is how long the rush takes to arrive, in ms.
+func (*sheet) Within() int64 { return spread.Milliseconds() }
+
 // Group is a part of the table.
 type Group struct {
 	Title string
@@ -47,7 +50,7 @@ type Group struct {
 func (s *sheet) Groups() []Group {
 	tried, ours := Group{Title: "What people have tried"}, Group{Title: "Doorbuster", Ours: true}
 	for i := range s.Rows {
-		if row := &s.Rows[i]; row.Expect == "clean" {
+		if row := &s.Rows[i]; row.Expect == Clean {
 			ours.Rows = append(ours.Rows, row)
 		} else {
 			tried.Rows = append(tried.Rows, row)
@@ -111,7 +114,7 @@ func (s *sheet) Came(r *Row) string {
 		return "did not run"
 	case !s.Clean(r):
 		return "failed"
-	case r.Expect == "clean":
+	case r.Expect == Clean:
 		return "clean"
 	}
 	return "held"
@@ -120,11 +123,11 @@ func (s *sheet) Came(r *Row) string {
 // Expected says what a row was expected to do.
 func (*sheet) Expected(r *Row) string {
 	switch r.Expect {
-	case "fails":
+	case Fails:
 		return "to fail"
-	case "holds":
+	case Holds:
 		return "to hold"
-	case "clean":
+	case Clean:
 		return "to be clean"
 	}
 	return r.Expect

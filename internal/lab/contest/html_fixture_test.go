@@ -39,7 +39,8 @@ func rich() *contest.Report {
 // broken is a report in which Doorbuster failed, with hostile names.
 func broken() *contest.Report {
 	r := rich()
-	r.Pass, r.Missing = false, []string{`redis-server; install it: <sudo apt-get install -y redis-server>`}
+	r.Pass, r.Missing, r.Kept = false, []string{"fair_lock", "lua"}, "/tmp/doorbuster-lab"
+	r.Rows[8].Trouble, r.Rows[8].As = `<b>no luck</b>`, false
 	row := &r.Rows[len(r.Rows)-1]
 	row.Oversold, row.As, row.Sold, row.Note = 3, false, 103, `The log says <script>alert("note")</script>.`
 	r.Rows[0].As = false

@@ -36,7 +36,7 @@ func TestHTMLTellsAccidents(t *testing.T) {
 	tab := testenv.Chromium(t).Open("file://"+pageOf(t, rich()), testenv.View{})
 	text := testenv.Ask[string](tab, `document.body.innerText.replaceAll("\u00a0", " ")`)
 	for _, words := range []string{
-		"100 units, 5,000 buyers, one second", "“Read, check, write” sold 712 units that did not exist",
+		"100 units, 5,000 buyers, 200 ms", "“Read, check, write” sold 712 units that did not exist",
 		"Pass: Doorbuster sold exactly 100 units", "8 of 14 ways to sell had an accident",
 		"seen 712 oversold, 96 duplicates", "Redis 7.0.15",
 	} {
@@ -57,7 +57,7 @@ func TestHTMLOfAFailure(t *testing.T) {
 	text := testenv.Ask[string](tab, `document.body.innerText.replaceAll("\u00a0", " ")`)
 	for _, words := range []string{
 		"Fail: not everything came as it must", "expected to be clean, seen 3 oversold", "not expected",
-		"Not shown: redis-server", `The log says <script>alert("note")</script>.`, `<img src=x onerror=alert(1)> & "quotes"`,
+		"Not shown: fair_lock, lua.", "did not run: <b>no luck</b>", "in /tmp/doorbuster-lab", `The log says <script>alert("note")</script>.`, `<img src=x onerror=alert(1)> & "quotes"`,
 	} {
 		assert.Contains(t, text, words)
 	}
