@@ -10,13 +10,13 @@ import (
 const (
 	// lease is that of every lock in Redis that has one. It is some hundred times
 	// what the work under it takes, as with ten seconds for a hundred milliseconds.
-	lease = 500 * time.Millisecond
+	lease = 400 * time.Millisecond
 	// How long slow holders pause. Who comes back just too late finds another in his
 	// place; while one is away much too long, others sell.
 	justTooLong, muchTooLong = lease + lease/20, lease + lease/2
 	// Of the sales that a faulty process makes, the slowFirst one pauses, and
 	// every slowEvery-th after it, slowTimes in all.
-	slowFirst, slowEvery, slowTimes = 5, 9, 4
+	slowFirst, slowEvery, slowTimes = 3, 5, 4
 	// crashAt is the pass of a faulty process over the spot in question at which it
 	// kills itself.
 	crashAt = 10
