@@ -121,6 +121,7 @@ type View struct {
 	Width, Height int64 // of the window; 1280 by 800
 	Phone         bool  // a small screen with fingers, as phones render
 	Dark          bool  // the system asks for dark colours
+	Paper         bool  // as it is printed
 }
 
 // Tab is a page that is open.
@@ -161,7 +162,10 @@ func (v View) look() []chromedp.Action[chromedp.Void] {
 	if v.Height == 0 {
 		v.Height = 800
 	}
-	scheme := "light"
+	media, scheme := "", "light"
+	if v.Paper {
+		media = "print"
+	}
 	if v.Dark {
 		scheme = "dark"
 	}
@@ -173,7 +177,7 @@ func (v View) look() []chromedp.Action[chromedp.Void] {
 		chromedp.EmulateViewport(v.Width, v.Height, options...),
 		func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
 			_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+				Media: media, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 			})
 			return chromedp.Void{}, err
 		},

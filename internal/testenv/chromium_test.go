@@ -36,11 +36,12 @@ func TestChromiumHearsComplaintsAndRequests(t *testing.T) {
 func TestChromiumLooksAsItIsTold(t *testing.T) {
 	t.Parallel()
 	browser := testenv.Chromium(t)
-	const look = `[innerWidth, matchMedia("(prefers-color-scheme: dark)").matches, matchMedia("(pointer: coarse)").matches]`
+	const look = `[innerWidth, matchMedia("(prefers-color-scheme: dark)").matches, matchMedia("(pointer: coarse)").matches, matchMedia("print").matches]`
 	page := "data:text/html,<meta name=viewport content=width=device-width>"
-	assert.Equal(t, []any{1280.0, false, false}, testenv.Ask[[]any](browser.Open(page, testenv.View{}), look))
+	assert.Equal(t, []any{1280.0, false, false, false}, testenv.Ask[[]any](browser.Open(page, testenv.View{}), look))
 	phone := browser.Open(page, testenv.View{Width: 390, Height: 844, Phone: true, Dark: true})
-	assert.Equal(t, []any{390.0, true, true}, testenv.Ask[[]any](phone, look))
+	assert.Equal(t, []any{390.0, true, true, false}, testenv.Ask[[]any](phone, look))
+	assert.Equal(t, []any{703.0, false, false, true}, testenv.Ask[[]any](browser.Open(page, testenv.View{Width: 703, Paper: true}), look))
 	assert.Empty(t, phone.Complaints())
 	assert.NotEmpty(t, phone.Picture())
 }

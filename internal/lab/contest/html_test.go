@@ -19,7 +19,13 @@ func TestHTMLInABrowser(t *testing.T) {
 	browser := testenv.Chromium(t)
 	for name, r := range map[string]*contest.Report{"rich": rich(), "broken": broken(), "empty": {}} {
 		path := pageOf(t, r)
-		for _, v := range []testenv.View{{}, {Dark: true}, {Width: 390, Height: 844, Phone: true}, {Width: 390, Height: 844, Phone: true, Dark: true}} {
+		for _, v := range []testenv.View{
+			{},
+			{Dark: true},
+			{Width: 390, Height: 844, Phone: true},
+			{Width: 390, Height: 844, Phone: true, Dark: true},
+			{Width: 703, Height: 1032, Paper: true}, // A4 within its margins
+		} {
 			t.Run(fmt.Sprintf("%s, %d wide, dark %t", name, v.Width, v.Dark), func(t *testing.T) {
 				t.Parallel()
 				tab := browser.Open("file://"+path, v)
