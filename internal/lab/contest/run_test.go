@@ -21,7 +21,7 @@ func TestTheWholeLab(t *testing.T) {
 	t.Parallel()
 	var ended []string
 	r, err := contest.Run(t.Context(), contest.Options{
-		Buyers: 500, Seed: 5, Timeout: 10 * time.Minute, Binary: testenv.Binary(t), Version: "test",
+		Buyers: 300, Seed: 5, Timeout: 10 * time.Minute, Binary: testenv.Binary(t), Version: "test",
 		Ended: func(row *contest.Row) {
 			t.Logf("%-25s %s", row.Name, row.Summary())
 			ended = append(ended, row.Name)
@@ -36,7 +36,7 @@ func TestTheWholeLab(t *testing.T) {
 	require.Empty(t, r.Broken())
 	require.Empty(t, r.Kept)
 	require.Equal(t, contest.Names(), ended)
-	require.Equal(t, 600, r.Clicks)
+	require.Equal(t, 360, r.Clicks)
 	require.NotEmpty(t, r.Redis)
 	require.NotEmpty(t, r.Postgres)
 	for i := range r.Rows {
