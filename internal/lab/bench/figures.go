@@ -22,22 +22,85 @@ func kindNames() [traffic.Kinds]string {
 // figures puts what the crowd has seen into the report.
 func (r *Report) figures(seen *traffic.Record) {
 	r.StartedAt = seen.Start.UTC()
-	r.Abandoned = seen.Abandoned
+	r.Abandoned, r.Connections, r.Saturated = seen.Abandoned, seen.Connections, saturated(seen)
 	r.Late = quantilesOf(seen.Late)
 	for _, d := range traffic.WaitBuckets() {
 		r.Buckets = append(r.Buckets, millis(d))
 	}
-	r.slots(seen)
+	r.sums(seen)
 	r.pace(seen)
 	r.tallies(seen)
 	r.stages(seen)
+	r.slots(coarse(seen))
 }
 
-func (r *Report) slots(seen *traffic.Record) {
-	last := 0
+// sums adds the slots up, and tells over how long visits were due and answers came.
+func (r *Report) sums(seen *traffic.Record) {
+	due, heard := 0, 0
 	for i := range seen.Slots {
 		s := &seen.Slots[i]
 		r.Offered, r.Sent = r.Offered+s.Offered, r.Sent+s.Sent
+		if s.Offered > 0 {
+			due = i
+		}
+		for _, n := range s.Answers {
+			if n > 0 {
+				heard = i
+			}
+		}
+	}
+	r.Due, r.Seconds = (time.Duration(due+1) * seen.Slot).Seconds(), (time.Duration(heard+1) * seen.Slot).Seconds()
+}
+
+// mostSlots is how many slots a report has at most: more than a chart can show.
+const mostSlots = 400
+
+// coarse returns slots of which there are not too many, by putting neighbours
+// together. The start stays between two of them.
+func coarse(seen *traffic.Record) *traffic.Record {
+	k := 1
+	for _, more := range []int{2, 5, 10, 20, 50, 100, 200, 500} {
+		if len(seen.Slots)/k <= mostSlots {
+			break
+		}
+		k = more
+	}
+	before := int(-seen.First / seen.Slot)
+	lead := (k - before%k) % k // of empty slots before the first
+	out := &traffic.Record{Slot: time.Duration(k) * seen.Slot, First: seen.First - time.Duration(lead)*seen.Slot}
+	for i := range seen.Slots {
+		at := (lead + i) / k
+		if at == len(out.Slots) {
+			out.Slots = append(out.Slots, traffic.Slot{
+				Verdicts: make(map[string]int64), Waits: make([]int64, len(traffic.WaitBuckets())), Stages: make(map[string]traffic.StageSum),
+			})
+		}
+		add(&out.Slots[at], &seen.Slots[i])
+	}
+	return out
+}
+
+// add puts one slot into another.
+func add(into, s *traffic.Slot) {
+	into.Offered, into.Sent = into.Offered+s.Offered, into.Sent+s.Sent
+	for class, n := range s.Answers {
+		into.Answers[class] += n
+	}
+	for verdict, n := range s.Verdicts {
+		into.Verdicts[verdict] += n
+	}
+	for i, n := range s.Waits {
+		into.Waits[i] += n
+	}
+	for name, sum := range s.Stages {
+		all := into.Stages[name]
+		into.Stages[name] = traffic.StageSum{Count: all.Count + sum.Count, Sum: all.Sum + sum.Sum}
+	}
+}
+
+func (r *Report) slots(seen *traffic.Record) {
+	for i := range seen.Slots {
+		s := &seen.Slots[i]
 		slot := Slot{
 			At:      (seen.First + time.Duration(i)*seen.Slot).Seconds(),
 			Offered: s.Offered, Sent: s.Sent, Answers: make(map[string]int64), Verdicts: s.Verdicts, Waits: s.Waits,
@@ -46,7 +109,6 @@ func (r *Report) slots(seen *traffic.Record) {
 		for class, n := range s.Answers {
 			if n > 0 {
 				slot.Answers[classNames()[class]] = n
-				last = i
 			}
 		}
 		for name, sum := range s.Stages {
@@ -54,7 +116,6 @@ func (r *Report) slots(seen *traffic.Record) {
 		}
 		r.Slots = append(r.Slots, slot)
 	}
-	r.Seconds = (time.Duration(last+1) * seen.Slot).Seconds()
 }
 
 func (r *Report) pace(seen *traffic.Record) {

@@ -32,13 +32,16 @@ func TestSpeed(t *testing.T) {
 
 func TestSaturated(t *testing.T) {
 	t.Parallel()
-	slots := []Slot{
-		{Sent: 60, Answers: map[string]int64{"accepted": 10}},
-		{Sent: 50, Answers: map[string]int64{"refused": 5, "failed": 1}},
-		{Sent: 0, Answers: map[string]int64{"refused": 94}},
-	}
-	assert.True(t, saturated(slots, 100), "94 were on their way at once")
-	assert.False(t, saturated(slots, 110))
+	seen := &traffic.Record{Connections: 100, Dialed: 120, Slots: []traffic.Slot{
+		{Sent: 60, Answers: [traffic.Classes]int64{traffic.Accepted: 10}},
+		{Sent: 50, Answers: [traffic.Classes]int64{traffic.Refused: 5, traffic.Failed: 1}},
+		{Sent: 0, Answers: [traffic.Classes]int64{traffic.Refused: 94}},
+	}}
+	assert.True(t, saturated(seen), "94 were on their way at once")
+	seen.Connections = 110
+	assert.False(t, saturated(seen))
+	seen.Dialed = 100
+	assert.True(t, saturated(seen), "there were no more")
 }
 
 func TestPollsEndBeforeTheCrowdsPatience(t *testing.T) {
@@ -46,6 +49,38 @@ func TestPollsEndBeforeTheCrowdsPatience(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{0: 5 * time.Second, 20 * time.Second: 5 * time.Second, 5 * time.Second: 2 * time.Second, time.Second: 0} {
 		assert.Equal(t, want, pollWait(timeout), timeout)
 	}
+}
+
+// TestCoarse: slots put together lose nothing, and the start stays between two of them.
+func TestCoarse(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		before := rapid.IntRange(0, 300).Draw(r, "slots before the start")
+		seen := &traffic.Record{Slot: 20 * time.Millisecond, First: -time.Duration(before) * 20 * time.Millisecond}
+		var offered, early int64
+		for i := range before + rapid.IntRange(1, 3000).Draw(r, "slots after it") {
+			n := int64(i % 7)
+			offered += n
+			if i < before {
+				early += n
+			}
+			seen.Slots = append(seen.Slots, traffic.Slot{Offered: n, Verdicts: map[string]int64{"taken": n}, Stages: map[string]traffic.StageSum{"gate": {Count: n}}})
+		}
+		c := coarse(seen)
+		assert.LessOrEqual(r, len(c.Slots), mostSlots+1)
+		assert.Zero(r, c.First%c.Slot)
+		for i := range c.Slots {
+			s := &c.Slots[i]
+			offered -= s.Offered
+			if c.First+time.Duration(i)*c.Slot < 0 {
+				early -= s.Offered
+			}
+			assert.Equal(r, s.Offered, s.Verdicts["taken"])
+			assert.Equal(r, s.Offered, s.Stages["gate"].Count)
+		}
+		assert.Zero(r, offered)
+		assert.Zero(r, early)
+	})
 }
 
 func TestGrain(t *testing.T) {
@@ -125,7 +160,7 @@ func TestFigures(t *testing.T) {
 	assert.EqualValues(t, 3, r.Offered)
 	assert.EqualValues(t, 3, r.Sent)
 	assert.InDelta(t, 0.2, r.Seconds, 1e-9, "to the last slot with an answer")
-	assert.InDelta(t, 0.2, r.dueWithin(), 1e-9)
+	assert.InDelta(t, 0.2, r.Due, 1e-9)
 	assert.InDelta(t, -0.1, r.Slots[0].At, 1e-9)
 	assert.Equal(t, map[string]int64{"accepted": 2}, r.Slots[1].Answers)
 	assert.InDelta(t, 1.5, r.Slots[1].Stages["ledger"], 1e-9)

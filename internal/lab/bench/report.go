@@ -20,8 +20,9 @@ type Report struct {
 	Shape     Shape     `json:"shape"`   // the numbers behind the profile
 	Command   string    `json:"command"` // the words after doorbuster, secrets left out
 	Seed      uint64    `json:"seed"`
-	StartedAt time.Time `json:"started_at"` // the start of the sale
-	Seconds   float64   `json:"seconds"`    // from the first visit to the last answer
+	StartedAt time.Time `json:"started_at"`  // the start of the sale
+	Due       float64   `json:"due_seconds"` // from the first visit to the last, as planned
+	Seconds   float64   `json:"seconds"`     // from the first visit to the last answer
 
 	Buyers      int   `json:"buyers"`
 	Offered     int64 `json:"offered"` // visits due

@@ -110,7 +110,6 @@ func (b *bench) run(ctx context.Context) (report *Report, err error) {
 	if err == nil {
 		err = b.prove(ctx)
 	}
-	r.Saturated = saturated(r.Slots, r.Connections-b.followers())
 	b.warn()
 	if err != nil {
 		r.Unproved = err.Error()
@@ -171,7 +170,7 @@ func (b *bench) send(ctx context.Context) (*traffic.Record, error) {
 	b.progress.say("the crowd gathers")
 	last := b.plan[len(b.plan)-1].At
 	o := traffic.Options{
-		Connections: b.Connections, Followers: b.followers(), Timeout: b.Timeout,
+		Connections: b.Connections, Followers: min(mostFollowers, max(1, b.Profile.Buyers)), Timeout: b.Timeout,
 		Slot: grain(last - b.plan[0].At), Start: b.stage.start, Gauge: &b.gauge, Drain: drainTime + 2*b.Conduct.Think,
 	}
 	seen, err := traffic.Run(ctx, b.targets, b.plan, b.script, o)
@@ -181,12 +180,8 @@ func (b *bench) send(ctx context.Context) (*traffic.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.report.Connections = int(seen.Dialed)
 	return seen, nil
 }
-
-// followers is how many connections are kept for what follows a buy.
-func (b *bench) followers() int { return min(mostFollowers, max(1, b.Profile.Buyers)) }
 
 // settle waits until no order is queued any more.
 func (b *bench) settle(ctx context.Context) error {

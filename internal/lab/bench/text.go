@@ -74,7 +74,7 @@ func (p *page) table(title, align string, rows [][]string) {
 func (p *page) head(r *Report) {
 	p.line("%s: %s units on the %s path at %s", r.Sale, chart.Grouped(r.Stock), r.Path, r.URL)
 	p.line("%s crowd: %s visits by %s buyers, due within %.1f s and done within %.1f s, over %s connections (seed %d)", r.Profile,
-		chart.Grouped(r.Offered), chart.Grouped(int64(r.Buyers)), r.dueWithin(), r.Seconds, chart.Grouped(int64(r.Connections)), r.Seed)
+		chart.Grouped(r.Offered), chart.Grouped(int64(r.Buyers)), r.Due, r.Seconds, chart.Grouped(int64(r.Connections)), r.Seed)
 	server := r.Server
 	if server == "" {
 		server = "not told"
@@ -97,23 +97,6 @@ func (r *Report) sharesMachine() bool {
 		ip, err := netip.ParseAddr(u.Hostname())
 		return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 	})
-}
-
-// dueWithin returns over how many seconds the visits were due.
-func (r *Report) dueWithin() float64 {
-	first, last := -1, -1
-	for i := range r.Slots {
-		if r.Slots[i].Offered > 0 {
-			last = i
-			if first < 0 {
-				first = i
-			}
-		}
-	}
-	if first < 0 || len(r.Slots) < 2 {
-		return 0
-	}
-	return r.Slots[last].At - r.Slots[first].At + (r.Slots[1].At - r.Slots[0].At)
 }
 
 func (p *page) warnings(all []string) {

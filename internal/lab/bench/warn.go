@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/lab/chart"
+	"github.com/doorbuster/doorbuster/internal/lab/traffic"
 )
 
 func (r *Report) warn(format string, args ...any) {
@@ -18,16 +19,16 @@ const busyShare = 0.9
 // saturated reports whether nearly all connections for visits were waiting for the
 // server at one time. Then visits that left late did so since it was slow, which is
 // what is measured, and not since the crowd was.
-func saturated(slots []Slot, connections int) bool {
+func saturated(seen *traffic.Record) bool {
 	var inFlight, most int64
-	for i := range slots {
-		inFlight += slots[i].Sent
-		for _, n := range slots[i].Answers {
+	for i := range seen.Slots {
+		inFlight += seen.Slots[i].Sent
+		for _, n := range seen.Slots[i].Answers {
 			inFlight -= n
 		}
 		most = max(most, inFlight)
 	}
-	return float64(most) >= busyShare*float64(connections)
+	return float64(most) >= busyShare*float64(min(int64(seen.Connections), seen.Dialed))
 }
 
 // warn enters why the figures may not be what they seem.

@@ -169,6 +169,7 @@ func (r *run) cut() {
 func (r *run) record() *Record {
 	record := r.books.record()
 	record.Start, record.Dialed, record.Abandoned = r.start, r.dialed.Load(), r.follows.abandon()
+	record.Connections = r.first
 	taken, due := int(r.visits.taken.Load()), dueBy(r.visits.plan, r.now())
 	if due > taken {
 		record.Abandoned += int64(due - taken)

@@ -30,6 +30,8 @@ type Record struct {
 
 	Abandoned int64 // steps that were due and never carried out
 	Dialed    int64 // connections opened
+
+	Connections int // for visits, at most; those for what follows come on top
 }
 
 // Slot is what happened in one grain of time. An answer belongs to the slot in
