@@ -65,7 +65,7 @@ func (c *labCmd) Run(ctx context.Context, s *session) error {
 	case err != nil:
 		return err
 	case len(report.Broken()) > 0:
-		return brokenError{hint: "the report names what breaks it; logs and ledgers stay in " + report.Kept}
+		return brokenError{hint: "the report names what breaks it; the logs stay in " + report.Kept}
 	case len(report.Missing) > 0:
 		return &sale.Error{
 			Code: sale.CodeIllegalState, Message: "not everything was shown: " + strings.Join(report.Missing, ", "),

@@ -25,8 +25,8 @@ type Report struct {
 	Pass bool `json:"pass"`
 	// Missing names the rows that did not fail, or could not run.
 	Missing []string `json:"missing,omitempty"`
-	// Kept is the folder with the logs and ledgers of rows in which Doorbuster broke a
-	// promise; empty where none did.
+	// Kept is the folder with the logs, and the ledgers that are files, of rows in which
+	// Doorbuster broke a promise; empty where none did.
 	Kept string `json:"kept,omitempty"`
 }
 

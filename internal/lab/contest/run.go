@@ -252,8 +252,8 @@ func (l *lab) folder(name string) (string, error) {
 	return dir, errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700))
 }
 
-// discard stops the stores and removes all that was made, but for the logs and ledgers
-// of rows in which Doorbuster broke a promise.
+// discard stops the stores and removes all that was made, but for the folder with the
+// logs if Doorbuster broke a promise.
 func (l *lab) discard(ctx context.Context) error {
 	last, done := context.WithTimeout(context.WithoutCancel(ctx), sweepTime)
 	defer done()
