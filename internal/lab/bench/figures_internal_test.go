@@ -58,7 +58,7 @@ func TestCoarse(t *testing.T) {
 		before := rapid.IntRange(0, 300).Draw(r, "slots before the start")
 		seen := &traffic.Record{Slot: 20 * time.Millisecond, First: -time.Duration(before) * 20 * time.Millisecond}
 		var offered, early int64
-		for i := range before + rapid.IntRange(1, 3000).Draw(r, "slots after it") {
+		for i := range before + rapid.IntRange(1, 1200).Draw(r, "slots after it") {
 			n := int64(i % 7)
 			offered += n
 			if i < before {

@@ -167,11 +167,11 @@ func minted(t *testing.T, dir string) func(int, string) (*buyers.Cast, error) {
 func shop(s *testenv.Server, cast func(int, string) (*buyers.Cast, error)) bench.Options {
 	o := little(s.URL)
 	o.Key, o.Cast, o.Name = s.AdminKey(), cast, "shop"
-	o.Sale.Stock = 150
+	o.Sale.Stock = 80
 	o.Sale.In = 2 * time.Second
-	o.Profile = traffic.Profile{Buyers: 400, Spread: 500 * time.Millisecond, Refreshes: 200, Before: 500 * time.Millisecond, DoubleClick: 0.2, Bots: 0.02, BotClicks: 4}
+	o.Profile = traffic.Profile{Buyers: 200, Spread: 300 * time.Millisecond, Refreshes: 100, Before: 500 * time.Millisecond, DoubleClick: 0.2, Bots: 0.02, BotClicks: 4}
 	o.Conduct = buyers.Conduct{Pay: 0.6, Cancel: 0.2, Think: 100 * time.Millisecond, Again: 5}
-	o.Connections = 64
+	o.Connections = 32
 	o.Probe = probe.Options{Ops: []string{s.OpsURL}}
 	o.Timeout = 20 * time.Second
 	return o
@@ -183,7 +183,7 @@ func check(t *testing.T, r *bench.Report) {
 	var text bytes.Buffer
 	require.NoError(t, r.WriteText(&text))
 	require.True(t, r.Pass, text.String())
-	assert.EqualValues(t, 150, r.Stock)
+	assert.EqualValues(t, 80, r.Stock)
 	assert.NotNil(t, r.Audit)
 	assert.NotEmpty(t, r.Server)
 	assert.Zero(t, r.Abandoned)
