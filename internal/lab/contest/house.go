@@ -113,10 +113,13 @@ func (h *shops) start(ctx context.Context, i int) (string, error) {
 		raw, notYet := os.ReadFile(filepath.Join(dir, strategy.AddressFile)) //nolint:gosec // in a folder of our own
 		addr = strings.TrimSpace(string(raw))
 		if notYet != nil && !proc.Running() {
-			return fmt.Errorf("%w: %s", servers.ErrEnded, tailOf(dir))
+			return servers.ErrEnded
 		}
 		return notYet
 	})
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, tailOf(dir))
+	}
 	return addr, err
 }
 
