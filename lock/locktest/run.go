@@ -91,6 +91,9 @@ const renewed = 2 * time.Second
 // limit ends what hangs.
 const limit = 20 * time.Second
 
+// patience ends what hangs, on the slowest of machines.
+const patience = time.Minute
+
 // locker returns a new Locker, as another process would have it.
 func (w *world) locker(t *testing.T) *lock.Locker {
 	t.Helper()
@@ -115,7 +118,7 @@ func (w *world) with(t *testing.T, c lock.Config) *lock.Locker {
 // ctx ends what hangs.
 func ctx(t *testing.T) context.Context {
 	t.Helper()
-	out, cancel := context.WithTimeout(t.Context(), limit)
+	out, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return out
 }
