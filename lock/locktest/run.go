@@ -88,7 +88,7 @@ const short = 400 * time.Millisecond
 // renewed is a lease that even a busy machine renews in time.
 const renewed = 2 * time.Second
 
-// limit ends what hangs.
+// limit is a lease or a wait whose end no test sees.
 const limit = 20 * time.Second
 
 // patience ends what hangs, on the slowest of machines.
