@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones must be known on machines that have no files of them
@@ -143,20 +144,27 @@ func loadZone(name string) (*time.Location, error) {
 }
 
 // instants returns the instants, in order, at which the clocks of loc show wall.
+// The offsets are read in steps, not from one change of clocks to the next: for the
+// last day of a leap year time.ZoneBounds may tell an end that lies before the time
+// it was asked about.
 func instants(wall time.Time, loc *time.Location) []time.Time {
-	const reach = 24 * time.Hour // more than any offset from UTC
+	const (
+		reach = 24 * time.Hour   // more than any offset from UTC
+		step  = 15 * time.Minute // no zone keeps an offset for less
+	)
+	var tried []int
 	var found []time.Time
-	for at := wall.Add(-reach); at.Before(wall.Add(reach)); {
-		_, seconds := at.In(loc).Zone()
-		_, end := at.In(loc).ZoneBounds()
-		if end.IsZero() {
-			end = wall.Add(reach)
+	for at := wall.Add(-reach); at.Before(wall.Add(reach)); at = at.Add(step) {
+		_, offset := at.In(loc).Zone()
+		if slices.Contains(tried, offset) {
+			continue
 		}
-		shown := wall.Add(-time.Duration(seconds) * time.Second)
-		if !shown.Before(at) && shown.Before(end) {
-			found = append(found, shown.In(loc))
+		tried = append(tried, offset)
+		shown := wall.Add(-time.Duration(offset) * time.Second).In(loc)
+		if _, there := shown.Zone(); there == offset {
+			found = append(found, shown)
 		}
-		at = end
 	}
+	slices.SortFunc(found, time.Time.Compare)
 	return found
 }

@@ -116,6 +116,24 @@ func TestParseTimeRefuses(t *testing.T) {
 	}
 }
 
+// After 2037 the library's bounds of a zone are wrong on the last day of a leap
+// year; whoever walks along them never comes to an end.
+func TestParseTimeOnTheLastDayOfALeapYear(t *testing.T) {
+	t.Parallel()
+	for year := 2036; year < 2100; year += 4 {
+		for hour := range 48 {
+			at := time.Date(year, 12, 30, hour, 30, 0, 0, time.UTC)
+			for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Asia/Shanghai"} {
+				loc, err := time.LoadLocation(zone)
+				require.NoError(t, err)
+				got, err := httpapi.ParseTime("t", at.In(loc).Format("2006-01-02T15:04:05"), zone)
+				require.NoError(t, err)
+				require.Equal(t, at, got, zone)
+			}
+		}
+	}
+}
+
 func TestAmbiguousTimeNamesBothInstants(t *testing.T) {
 	t.Parallel()
 	_, err := httpapi.ParseTime("ends_at", "2026-10-25T02:30:00", "Europe/Berlin")
@@ -133,7 +151,7 @@ func TestParseTimeRoundTrip(t *testing.T) {
 		"America/St_Johns", "Antarctica/Troll", "Asia/Shanghai", "America/Caracas", "Europe/Dublin", "Pacific/Kiritimati",
 	}
 	from := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() + 24*time.Hour.Milliseconds()
-	to := time.Date(2050, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	to := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	rapid.Check(t, func(t *rapid.T) {
 		zone := rapid.SampledFrom(zones).Draw(t, "zone")
 		loc, err := time.LoadLocation(zone)

@@ -88,8 +88,11 @@ const short = 400 * time.Millisecond
 // renewed is a lease that even a busy machine renews in time.
 const renewed = 2 * time.Second
 
-// limit ends what hangs.
+// limit is a lease or a wait whose end no test sees.
 const limit = 20 * time.Second
+
+// patience ends what hangs, on the slowest of machines.
+const patience = time.Minute
 
 // locker returns a new Locker, as another process would have it.
 func (w *world) locker(t *testing.T) *lock.Locker {
@@ -115,7 +118,7 @@ func (w *world) with(t *testing.T, c lock.Config) *lock.Locker {
 // ctx ends what hangs.
 func ctx(t *testing.T) context.Context {
 	t.Helper()
-	out, cancel := context.WithTimeout(t.Context(), limit)
+	out, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return out
 }

@@ -73,7 +73,7 @@ func TestQuorumLateUndo(t *testing.T) {
 	}()
 	happens(t, held)
 	require.NoError(t, one.Unlock(t.Context()))
-	require.Eventually(t, func() bool { return p.vote(t, 1, "n") != "" }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.vote(t, 1, "n") != "" }, time.Minute, time.Millisecond)
 	p.proxy.Pass()
 	x := <-got
 	require.NotNil(t, x)
@@ -95,9 +95,9 @@ func TestQuorumLateVote(t *testing.T) {
 	_, err := p.x.TryLock(t.Context(), "n")
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 	happens(t, held)
-	require.Eventually(t, func() bool { return p.vote(t, 3, "n") != "" }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.vote(t, 3, "n") != "" }, time.Minute, time.Millisecond)
 	p.proxy.Pass()
-	require.Eventually(t, func() bool { return p.vote(t, 3, "n") == "" }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.vote(t, 3, "n") == "" }, time.Minute, time.Millisecond)
 }
 
 // Answers of a majority get lost, of each call in turn.
@@ -127,7 +127,7 @@ func TestQuorumLostAnswers(t *testing.T) {
 		require.NoError(t, persist(t, func() error { return lease.Check(t.Context()) }))
 		lose(d)
 		require.NoError(t, lease.Unlock(t.Context()))
-		next, err := l.Lock(within(t, 20*time.Second), "n") // before the lease of a vote of nobody ends
+		next, err := l.Lock(within(t, time.Minute), "n") // before the lease of a vote of nobody ends
 		require.NoError(t, err)
 		require.NoError(t, next.Unlock(t.Context()))
 	}
@@ -144,7 +144,7 @@ func TestQuorumServersDieUnderALease(t *testing.T) {
 	servers[0].Kill()
 	servers[3].Kill()
 	end := lease.ValidUntil()
-	require.Eventually(t, func() bool { return lease.ValidUntil().After(end) }, 20*time.Second, time.Millisecond, "it is renewed")
+	require.Eventually(t, func() bool { return lease.ValidUntil().After(end) }, time.Minute, time.Millisecond, "it is renewed")
 	require.NoError(t, lease.Unlock(t.Context()))
 	next, err := l.Lock(t.Context(), "n")
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestQuorumCrowd(t *testing.T) {
 		require.Eventually(t, func() bool {
 			now, err := look.Inspect(ctx, "n")
 			return err == nil && now.Fence > was.Fence
-		}, 20*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 	}
 	moves()
 	servers[1].Kill()

@@ -53,7 +53,7 @@ func TestLeaseOutlivesRetention(t *testing.T) {
 	require.NoError(t, err)
 	late := time.Now().Add(shortLived.Retention + 2*time.Second)
 	for _, lease := range []*lock.Lease{mutex, reader} {
-		require.Eventually(t, func() bool { return lease.ValidUntil().After(late) }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return lease.ValidUntil().After(late) }, time.Minute, time.Millisecond)
 		require.NoError(t, lease.Check(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 	}
@@ -117,7 +117,7 @@ func TestMemoryIsFull(t *testing.T) {
 	require.Eventually(t, func() bool {
 		info, failed := l.Inspect(t.Context(), "n")
 		return failed == nil && info.Waiters == 1
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	s.Must("CONFIG", "SET", "maxmemory", "1mb")
 	for _, lease := range []*lock.Lease{mutex, reader} {
 		require.NoError(t, lease.Check(t.Context()))
@@ -153,7 +153,7 @@ func TestNoChannelRights(t *testing.T) {
 				info, err = a.ReadWrite("n").Inspect(t.Context())
 			}
 			return err == nil && info.Waiters == 1
-		}, 20*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 		require.NoError(t, held.Unlock(t.Context()))
 		require.NoError(t, <-next)
 	}
