@@ -140,6 +140,11 @@ func (c *benchCmd) options(s *session) (bench.Options, error) {
 		return o, err
 	}
 	c.crowd(&o)
+	cfg, err := c.load(s)
+	if err != nil {
+		return o, err
+	}
+	o.Probe.Prefix = cfg.Redis.Prefix
 	dir, err := c.reach(s, &o)
 	if err != nil {
 		return o, err

@@ -165,7 +165,7 @@ func harm(ctx context.Context, s *testenv.RedisServer, proxies []*testenv.Proxy,
 		case 33:
 			s.Kill()
 			wait(ctx, long)
-			s.Start()
+			s.Start() //nolint:contextcheck // it starts within the time of the test
 		case 34:
 			w.forget(ctx, s)
 		}
