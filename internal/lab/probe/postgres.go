@@ -33,6 +33,9 @@ func (p *postgres) read(ctx context.Context) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
+	if fresh {
+		p.counted = time.Time{} // whether it was started again stands beside its counters
+	}
 	if fresh && p.local == nil {
 		p.local = localProcesses(p.conn)
 	}
