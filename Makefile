@@ -60,7 +60,6 @@ test: setup ## Run every test, with the race detector on our code.
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style, layers and formatting.
 	$(BIN)/golangci-lint run --allow-parallel-runners ./...
-	@cd bench && $(GO) vet ./...
 	@scripts/check-tree.sh
 
 .PHONY: fmt
