@@ -23,10 +23,12 @@ type peer func(ctx context.Context, name string, fn func()) error
 
 const lease = 8 * time.Second
 
+// rueidisClient is what docs/locks.md advises.
 func rueidisClient(b *testing.B, addr string) rueidis.Client {
 	b.Helper()
 	c, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true, AlwaysPipelining: true,
+		InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true,
+		AlwaysPipelining: true, PipelineMultiplex: -1, MaxFlushDelay: 20 * time.Microsecond,
 	})
 	require.NoError(b, err)
 	b.Cleanup(c.Close)

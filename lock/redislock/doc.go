@@ -2,7 +2,9 @@
 // behind Sentinel, or a Cluster, over one client of rueidis; NewQuorum keeps them
 // on several servers that know nothing of each other, where a majority decides.
 //
-//	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
+//	client, err := rueidis.NewClient(rueidis.ClientOption{
+//		InitAddress: []string{addr}, DisableCache: true, AlwaysPipelining: true, PipelineMultiplex: -1,
+//	})
 //	store, err := redislock.New(client, redislock.Options{})
 //	locker, err := lock.New(store, lock.Config{})
 //
