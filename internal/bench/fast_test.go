@@ -247,11 +247,13 @@ func BenchmarkUnitMemory(b *testing.B) {
 }
 
 // BenchmarkQueueDelay: the median time from taken to reserved at 20,000 takes a
-// second, over Redis and a PostgreSQL that syncs every commit. Goal: at most 20 ms,
-// so a ratio of 1.
+// second, over Redis and a PostgreSQL that syncs every commit, both of them warm: a
+// database that has just been created touches each of its pages for the first time.
+// Goal: at most 20 ms, so a ratio of 1.
 func BenchmarkQueueDelay(b *testing.B) {
 	const (
 		rate   = 20_000
+		warm   = 2 * time.Second
 		length = 5 * time.Second
 		call   = 100
 	)
@@ -259,15 +261,20 @@ func BenchmarkQueueDelay(b *testing.B) {
 		h := newCounterHouse(b, postgresBook(b), sale.MaxInteger, 0)
 		w := &watch{asked: make(map[sale.OrderID]time.Time)}
 		stop := h.settle(b, w)
-		pace := time.NewTicker(time.Second / (rate / call))
-		for range int(length.Seconds()) * rate / call {
-			<-pace.C
-			c := h.call(call)
-			w.expect(&c)
-			require.NoError(b, h.send(b.Context(), &c, sale.Taken))
+		crowd := func(length time.Duration) {
+			w.reset()
+			pace := time.NewTicker(time.Second / (rate / call))
+			defer pace.Stop()
+			for range int(length.Seconds()) * rate / call {
+				<-pace.C
+				c := h.call(call)
+				w.expect(&c)
+				require.NoError(b, h.send(b.Context(), &c, sale.Taken))
+			}
+			require.Eventually(b, func() bool { return w.count() >= int(length.Seconds())*rate }, 30*time.Second, 10*time.Millisecond)
 		}
-		pace.Stop()
-		require.Eventually(b, func() bool { return w.count() >= int(length.Seconds())*rate }, 30*time.Second, 10*time.Millisecond)
+		crowd(warm)
+		crowd(length)
 		stop()
 		note("taken to reserved at %d takes/s: median %v, p99 %v", rate, w.quantile(.5), w.quantile(.99))
 		ratio(b, "queue_delay", (20*time.Millisecond).Seconds()/w.quantile(.5).Seconds(), 1)
@@ -307,6 +314,12 @@ func (w *watch) Settled(_ stock.Lane, o *sale.Order, _ time.Duration) {
 	defer w.mu.Unlock()
 	w.delays = append(w.delays, time.Since(w.asked[o.ID]))
 	delete(w.asked, o.ID)
+}
+
+func (w *watch) reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delays = nil
 }
 
 func (w *watch) count() int {

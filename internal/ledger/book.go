@@ -129,7 +129,7 @@ func (b *Book) reserve(ctx context.Context, batch Batch, out *Batched, results [
 		if err != nil {
 			return err
 		}
-		d.orders = found
+		d.orders, d.size = found, len(ids)
 		if err := d.loadHolders(ctx, tx, users); err != nil {
 			return err
 		}

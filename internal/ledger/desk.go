@@ -19,6 +19,7 @@ type desk struct {
 	touched map[string]bool             // holders to write
 	terms   []Terms                     // loaded where a slip names other terms than the sale's
 	out     Changes
+	size    int   // how many orders and rows to make room for
 	err     error // the first body that could not be written
 }
 
@@ -37,6 +38,7 @@ func (d *desk) changes() (*Changes, error) {
 	if d.err != nil || d.out.empty() {
 		return nil, d.err
 	}
+	d.out.Holders = make([]Holder, 0, len(d.touched))
 	for _, user := range slices.Sorted(maps.Keys(d.touched)) { // the lock order
 		d.out.Holders = append(d.out.Holders, d.holders[user])
 	}
@@ -57,7 +59,16 @@ func (d *desk) record(kind Kind, order sale.OrderID, body any) {
 	e := Entry{Sale: d.rec.Number, Seq: d.out.Seq + 1, At: d.now, Kind: kind, Order: order, Body: raw}
 	e.Hash = e.ChainHash(d.out.Head)
 	d.out.Seq, d.out.Head = e.Seq, e.Hash
-	d.out.Entries = append(d.out.Entries, e)
+	d.out.Entries = append(begun(d.out.Entries, d.size), e)
+}
+
+// begun makes room in a list when the first row comes to it: most calls decide
+// nothing, and those that do would copy the rows of a crowd many times.
+func begun[T any](rows []T, size int) []T {
+	if rows == nil {
+		rows = make([]T, 0, size)
+	}
+	return rows
 }
 
 func (d *desk) holder(user string) Holder {
@@ -87,7 +98,7 @@ func (d *desk) moveCooling(from sale.OrderState, o sale.Order, coolUntil time.Ti
 		o.EndedAt = d.now
 	}
 	d.orders[o.ID] = o
-	d.out.Orders = append(d.out.Orders, OrderChange{From: from, After: o})
+	d.out.Orders = append(begun(d.out.Orders, d.size), OrderChange{From: from, After: o})
 	body := orderBody(from, &o)
 	body.CoolUntil = Millis(coolUntil)
 	d.record(OrderKind(o.State), o.ID, body)

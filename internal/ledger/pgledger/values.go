@@ -22,6 +22,11 @@ func column[T, V any](rows []T, value func(*T) V) []V {
 	return out
 }
 
+// columnOf does the same for rows that are large and lie elsewhere.
+func columnOf[T, V any](rows []*T, value func(*T) V) []V {
+	return column(rows, func(row **T) V { return value(*row) })
+}
+
 // storable reports whether a text can be in the database at all: PostgreSQL holds
 // no NUL, and UTF-8 only. Nothing is found under any other text.
 func storable(text string) bool {

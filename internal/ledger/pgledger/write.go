@@ -111,18 +111,18 @@ func writeJournal(c *ledger.Changes) ([]step, error) {
 func writeOrders(c *ledger.Changes) ([]step, error) {
 	var steps []step
 	for _, run := range runs(c.Orders, func(o *ledger.OrderChange) sale.OrderID { return o.After.ID }) {
-		var born, moved []ledger.OrderChange
+		var born, moved []*ledger.OrderChange
 		for i := range run {
 			switch {
 			case run[i].After.ID.Sale() != c.Sale:
 				return nil, refused("order %v is of another sale", run[i].After.ID)
 			case run[i].From == sale.Queued || run[i].From == "":
-				born = append(born, run[i])
+				born = append(born, &run[i])
 			default:
-				moved = append(moved, run[i])
+				moved = append(moved, &run[i])
 			}
 		}
-		byID := func(a, b ledger.OrderChange) int { return bytes.Compare(a.After.ID[:], b.After.ID[:]) }
+		byID := func(a, b *ledger.OrderChange) int { return bytes.Compare(a.After.ID[:], b.After.ID[:]) }
 		slices.SortFunc(born, byID) // the lock order
 		slices.SortFunc(moved, byID)
 		if len(born) > 0 {
@@ -135,39 +135,39 @@ func writeOrders(c *ledger.Changes) ([]step, error) {
 	return steps, nil
 }
 
-func insertOrders(n sale.Number, born []ledger.OrderChange) step {
+func insertOrders(n sale.Number, born []*ledger.OrderChange) step {
 	type change = ledger.OrderChange
 	return step{name: "orders_insert", want: int64(len(born)), args: []any{
 		int64(n),
-		column(born, func(o *change) [16]byte { return o.After.ID }),
-		column(born, func(o *change) string { return o.After.User }),
-		column(born, func(o *change) string { return o.After.SKU }),
-		column(born, func(o *change) int64 { return o.After.Quantity }),
-		column(born, func(o *change) int64 { return o.After.Terms }),
-		column(born, func(o *change) int64 { return o.After.Amount }),
-		column(born, func(o *change) string { return o.After.Currency }),
-		column(born, func(o *change) string { return string(o.After.State) }),
-		column(born, func(o *change) int64 { return o.After.Epoch }),
-		column(born, func(o *change) int64 { return o.After.Version }),
-		column(born, func(o *change) int64 { return ledger.Millis(o.After.ReservedAt) }),
-		column(born, func(o *change) int64 { return ledger.Millis(o.After.ExpiresAt) }),
-		column(born, func(o *change) int64 { return ledger.Millis(o.After.EndedAt) }),
-		column(born, func(o *change) string { return string(o.After.Reason) }),
-		column(born, func(o *change) string { return o.After.PaymentID }),
-		column(born, func(o *change) [16]byte { return o.After.Replaces }),
+		columnOf(born, func(o *change) [16]byte { return o.After.ID }),
+		columnOf(born, func(o *change) string { return o.After.User }),
+		columnOf(born, func(o *change) string { return o.After.SKU }),
+		columnOf(born, func(o *change) int64 { return o.After.Quantity }),
+		columnOf(born, func(o *change) int64 { return o.After.Terms }),
+		columnOf(born, func(o *change) int64 { return o.After.Amount }),
+		columnOf(born, func(o *change) string { return o.After.Currency }),
+		columnOf(born, func(o *change) string { return string(o.After.State) }),
+		columnOf(born, func(o *change) int64 { return o.After.Epoch }),
+		columnOf(born, func(o *change) int64 { return o.After.Version }),
+		columnOf(born, func(o *change) int64 { return ledger.Millis(o.After.ReservedAt) }),
+		columnOf(born, func(o *change) int64 { return ledger.Millis(o.After.ExpiresAt) }),
+		columnOf(born, func(o *change) int64 { return ledger.Millis(o.After.EndedAt) }),
+		columnOf(born, func(o *change) string { return string(o.After.Reason) }),
+		columnOf(born, func(o *change) string { return o.After.PaymentID }),
+		columnOf(born, func(o *change) [16]byte { return o.After.Replaces }),
 	}}
 }
 
-func moveOrders(moved []ledger.OrderChange) step {
+func moveOrders(moved []*ledger.OrderChange) step {
 	type change = ledger.OrderChange
 	return step{name: "orders_move", want: int64(len(moved)), args: []any{
-		column(moved, func(o *change) [16]byte { return o.After.ID }),
-		column(moved, func(o *change) string { return string(o.From) }),
-		column(moved, func(o *change) string { return string(o.After.State) }),
-		column(moved, func(o *change) int64 { return o.After.Version }),
-		column(moved, func(o *change) int64 { return ledger.Millis(o.After.ExpiresAt) }),
-		column(moved, func(o *change) int64 { return ledger.Millis(o.After.EndedAt) }),
-		column(moved, func(o *change) string { return o.After.PaymentID }),
+		columnOf(moved, func(o *change) [16]byte { return o.After.ID }),
+		columnOf(moved, func(o *change) string { return string(o.From) }),
+		columnOf(moved, func(o *change) string { return string(o.After.State) }),
+		columnOf(moved, func(o *change) int64 { return o.After.Version }),
+		columnOf(moved, func(o *change) int64 { return ledger.Millis(o.After.ExpiresAt) }),
+		columnOf(moved, func(o *change) int64 { return ledger.Millis(o.After.EndedAt) }),
+		columnOf(moved, func(o *change) string { return o.After.PaymentID }),
 	}}
 }
 
