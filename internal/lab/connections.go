@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/lab/traffic"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // doorConnections returns how many connections the buyers share, so that neither
 // this process nor the server, whose limit is the same, runs out of files.
 func doorConnections(buyers int) int {
-	files := openFiles(mostConnections + spareFiles)
+	files := traffic.OpenFiles(mostConnections + spareFiles)
 	n := max(files-spareFiles, files/2)
 	// Two a buyer: a double click needs both at once.
 	return max(1, min(n, 2*buyers))

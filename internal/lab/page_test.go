@@ -88,13 +88,6 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 
-func TestNumbersAreGrouped(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567", -100: "-100", 50_000: "50,000"} {
-		require.Equal(t, want, grouped(n))
-	}
-}
-
 func TestProgressIsDrawnStepByStepAndCleared(t *testing.T) {
 	t.Parallel()
 	s := &screen{seen: make(chan string, 1000)}

@@ -5,16 +5,21 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// script writes a program that stands in for the binary.
+// script writes a program that stands in for the binary. Nobody may start another one
+// meanwhile: it would inherit the open file, and a program that is open for writing
+// cannot be started.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "doorbuster")
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o700)) //nolint:gosec // a program
 	return path
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/doorbuster/doorbuster/internal/lab/console"
 )
 
 // longestReport bounds a report that is read again.
@@ -71,12 +73,12 @@ func fields(s *Shape) []field {
 // WriteCompared writes the figures of a run beside those of an older one. It judges
 // nothing: what is much or little depends on the machines.
 func (r *Report) WriteCompared(w io.Writer, old *Report) error {
-	p := &page{w: w}
-	p.line("Compared with the run of %s at %s", old.StartedAt.UTC().Format("2006-01-02 15:04:05Z"), old.URL)
+	p := &page{console.New(w)}
+	p.Line("Compared with the run of %s at %s", old.StartedAt.UTC().Format("2006-01-02 15:04:05Z"), old.URL)
 	if unlike := Unlike(r, old); len(unlike) > 0 {
-		p.line("WARNING: the two are not alike, and their figures say little of each other: %s.", strings.Join(unlike, "; "))
+		p.Line("WARNING: the two are not alike, and their figures say little of each other: %s.", strings.Join(unlike, "; "))
 	}
-	p.line("")
+	p.Line("")
 	rows := [][]string{{"", "", "before", "now", "change"}}
 	add := func(class, figure string, text func(float64) string, before, now float64) {
 		rows = append(rows, []string{class, figure, text(before), text(now), change(before, now)})
@@ -102,8 +104,8 @@ func (r *Report) WriteCompared(w io.Writer, old *Report) error {
 	add("crowd", "late p99", ms, old.Late.P99, r.Late.P99)
 	add("", "connections", perSecond, float64(old.Connections), float64(r.Connections))
 	rows = append(rows, []string{"verdict", "", old.verdict(), r.verdict(), ""})
-	p.table("Before and now", "llrrr", rows)
-	return p.err
+	p.titled("Before and now", "llrrr", rows)
+	return p.Err()
 }
 
 // change tells how a figure has moved, in parts of a hundred.

@@ -1,21 +1,20 @@
 package bench
 
 import (
-	"fmt"
 	"io"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/doorbuster/doorbuster/internal/lab/chart"
+	"github.com/doorbuster/doorbuster/internal/lab/console"
 )
 
 // WriteText writes the report as tables for a person, ending with the verdict.
 func (r *Report) WriteText(w io.Writer) error {
-	p := &page{w: w}
+	p := &page{console.New(w)}
 	p.head(r)
 	p.warnings(r.Warnings)
 	p.pace(r)
@@ -25,65 +24,34 @@ func (r *Report) WriteText(w io.Writer) error {
 	p.checks(r)
 	p.audit(r)
 	p.verdict(r)
-	return p.err
+	return p.Err()
 }
 
-// page keeps the first error, so that a table is written without a check after every
-// line.
-type page struct {
-	w   io.Writer
-	err error
-}
+// page is the report as it is written down.
+type page struct{ *console.Page }
 
-func (p *page) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+// titled writes a title and a table below it. The first row is the heading; without
+// more rows nothing is written.
+func (p *page) titled(title, align string, rows [][]string) {
+	if len(rows) > 1 {
+		p.Line("%s", title)
+		p.Table(align, rows)
 	}
-}
-
-// table writes a title and rows of cells in columns, each aligned to the left or,
-// where align has an r, to the right, and a blank line. The first row is the heading;
-// without more rows nothing is written.
-func (p *page) table(title, align string, rows [][]string) {
-	if len(rows) < 2 {
-		return
-	}
-	p.line("%s", title)
-	widths := make([]int, len(align))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		var b strings.Builder
-		for i, cell := range row {
-			fill := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if align[i] == 'r' {
-				cell = fill + cell
-			} else {
-				cell += fill
-			}
-			b.WriteString("  " + cell)
-		}
-		p.line("%s", strings.TrimRight(b.String(), " "))
-	}
-	p.line("")
 }
 
 func (p *page) head(r *Report) {
-	p.line("%s: %s units on the %s path at %s", r.Sale, chart.Grouped(r.Stock), r.Path, r.URL)
-	p.line("%s crowd: %s visits by %s buyers, due within %.1f s and done within %.1f s, over %s connections (seed %d)", r.Profile,
+	p.Line("%s: %s units on the %s path at %s", r.Sale, chart.Grouped(r.Stock), r.Path, r.URL)
+	p.Line("%s crowd: %s visits by %s buyers, due within %.1f s and done within %.1f s, over %s connections (seed %d)", r.Profile,
 		chart.Grouped(r.Offered), chart.Grouped(int64(r.Buyers)), r.Due, r.Seconds, chart.Grouped(int64(r.Connections)), r.Seed)
 	server := r.Server
 	if server == "" {
 		server = "not told"
 	}
-	p.line("started %s; measured by doorbuster %s, server %s", r.StartedAt.UTC().Format("2006-01-02 15:04:05Z"), r.Version, server)
+	p.Line("started %s; measured by doorbuster %s, server %s", r.StartedAt.UTC().Format("2006-01-02 15:04:05Z"), r.Version, server)
 	if r.sharesMachine() {
-		p.line("crowd and server share this machine: each is slower than alone")
+		p.Line("crowd and server share this machine: each is slower than alone")
 	}
-	p.line("")
+	p.Line("")
 }
 
 // sharesMachine reports whether a server ran where the crowd did, as far as its address
@@ -101,10 +69,10 @@ func (r *Report) sharesMachine() bool {
 
 func (p *page) warnings(all []string) {
 	for _, text := range all {
-		p.line("WARNING: %s.", text)
+		p.Line("WARNING: %s.", text)
 	}
 	if len(all) > 0 {
-		p.line("")
+		p.Line("")
 	}
 }
 
@@ -126,16 +94,16 @@ func (p *page) pace(r *Report) {
 			"judged", chart.Grouped(j.Orders), "", "", ms(j.Waited.P50), ms(j.Waited.P90), ms(j.Waited.P99), ms(j.Waited.P999), ms(j.Waited.Max), "",
 		})
 	}
-	p.table("Pace: how long was waited from the instant each step was due, and served from its leaving", "lrrrrrrrrr", rows)
+	p.titled("Pace: how long was waited from the instant each step was due, and served from its leaving", "lrrrrrrrrr", rows)
 	why := ""
 	if r.Saturated {
 		why = "; all connections were waiting for the server, so visits queued before it, and waited holds that time"
 	}
-	p.line("  visits left late: %s at p50, %s at p99, %s at most%s", ms(r.Late.P50), ms(r.Late.P99), ms(r.Late.Max), why)
+	p.Line("  visits left late: %s at p50, %s at p99, %s at most%s", ms(r.Late.P50), ms(r.Late.P99), ms(r.Late.Max), why)
 	if r.Judged != nil {
-		p.line("  judged: queued orders, from the click to the news that they are reserved or rejected")
+		p.Line("  judged: queued orders, from the click to the news that they are reserved or rejected")
 	}
-	p.line("")
+	p.Line("")
 }
 
 func (p *page) tallies(r *Report) {
@@ -144,7 +112,7 @@ func (p *page) tallies(r *Report) {
 	for _, t := range r.Verdicts {
 		rows = append(rows, []string{t.Kind, words(t.Verdict), chart.Grouped(t.Count)})
 	}
-	p.table("Answers", "llr", rows)
+	p.titled("Answers", "llr", rows)
 }
 
 func (p *page) stages(r *Report) {
@@ -154,7 +122,7 @@ func (p *page) stages(r *Report) {
 		s := &r.Stages[i]
 		rows = append(rows, []string{s.Name, chart.Grouped(s.Count), ms(s.Mean), ms(s.Times.P50), ms(s.Times.P90), ms(s.Times.P99), ms(s.Times.Max)})
 	}
-	p.table("Stages of a buy, as the server tells them", "lrrrrrr", rows)
+	p.titled("Stages of a buy, as the server tells them", "lrrrrrr", rows)
 }
 
 func (p *page) probes(r *Report) {
@@ -168,12 +136,12 @@ func (p *page) probes(r *Report) {
 		unit := chart.Unit(s.Unit)
 		rows = append(rows, []string{s.Source, s.Name, unit.Text(mean), unit.Text(most)})
 	}
-	p.table("Figures of the machines while the crowd was there", "llrr", rows)
+	p.titled("Figures of the machines while the crowd was there", "llrr", rows)
 	for _, n := range r.Notes {
-		p.line("  %s at %.1f s: %s", n.Source, n.At, n.Text)
+		p.Line("  %s at %.1f s: %s", n.Source, n.At, n.Text)
 	}
 	if len(r.Notes) > 0 {
-		p.line("")
+		p.Line("")
 	}
 }
 
@@ -209,10 +177,10 @@ func (p *page) checks(r *Report) {
 		c := &r.Checks[i]
 		rows = append(rows, []string{sign(c.Broken), c.Promise, c.Text, chart.Grouped(c.Checked), chart.Grouped(c.Broken)})
 	}
-	p.table("What buyers were told, against what the server holds", "lllrr", rows)
+	p.titled("What buyers were told, against what the server holds", "lllrr", rows)
 	for i := range r.Checks {
 		if c := &r.Checks[i]; c.Broken > 0 {
-			p.line("  %s is broken, for one: %s", c.Promise, c.Example)
+			p.Line("  %s is broken, for one: %s", c.Promise, c.Example)
 		}
 	}
 }
@@ -227,21 +195,21 @@ func (p *page) audit(r *Report) {
 		for j := range s.Rules {
 			facts, broken = facts+s.Rules[j].Checked, broken+s.Rules[j].Broken
 			if s.Rules[j].Broken > 0 {
-				p.line("  the audit: %s (%s) is broken by %s facts", words(s.Rules[j].Rule), s.Rules[j].Promise, chart.Grouped(s.Rules[j].Broken))
+				p.Line("  the audit: %s (%s) is broken by %s facts", words(s.Rules[j].Rule), s.Rules[j].Promise, chart.Grouped(s.Rules[j].Broken))
 			}
 		}
-		p.line("Audit of %s: %s rules over %s facts (%s orders, %s journal rows), %s broken",
+		p.Line("Audit of %s: %s rules over %s facts (%s orders, %s journal rows), %s broken",
 			s.ID, strconv.Itoa(len(s.Rules)), chart.Grouped(facts), chart.Grouped(s.Figures.Orders), strconv.FormatUint(s.Figures.Rows, 10), chart.Grouped(broken))
 	}
-	p.line("")
+	p.Line("")
 }
 
 func (p *page) verdict(r *Report) {
 	if r.Unproved != "" {
-		p.line("UNPROVED: %s", r.Unproved)
+		p.Line("UNPROVED: %s", r.Unproved)
 		return
 	}
-	p.line("%s: %s of %s units sold (%s paid, %s reserved), %s oversold, %s free.", r.verdict(),
+	p.Line("%s: %s of %s units sold (%s paid, %s reserved), %s oversold, %s free.", r.verdict(),
 		chart.Grouped(r.Sold.Reserved+r.Sold.Paid), chart.Grouped(r.Stock), chart.Grouped(r.Sold.Paid), chart.Grouped(r.Sold.Reserved),
 		chart.Grouped(r.Sold.Oversold), chart.Grouped(r.Sold.Free))
 }

@@ -19,6 +19,8 @@ import (
 const (
 	// patience is how long a buyer waits for his turn before he is told busy.
 	patience = 2 * time.Second
+	// openIn bounds connecting, so that a shop that cannot open says why.
+	openIn = 20 * time.Second
 	// workTime bounds what is done once it is his turn.
 	workTime = 10 * time.Second
 	// connections to PostgreSQL of one process. A database of some size accepts a few
@@ -62,6 +64,8 @@ func Open(ctx context.Context, p Place) (*World, error) {
 		Strategy: s, sale: p.Sale, schema: "lab_" + p.Name + "_" + p.Sale,
 		scripts: newScripts(), turns: make(chan struct{}, turns),
 	}
+	ctx, cancel := context.WithTimeout(ctx, openIn)
+	defer cancel()
 	if w.pool, err = openPool(ctx, p.PostgresURL, w.schema); err != nil {
 		return nil, err
 	}
@@ -101,6 +105,8 @@ func openPool(ctx context.Context, url, schema string) (*pgxpool.Pool, error) {
 // warm opens all connections to PostgreSQL, so that the first buyers do not wait for
 // them.
 func (w *World) warm(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openIn)
+	defer cancel()
 	for range connections {
 		conn, err := w.pool.Acquire(ctx)
 		if err != nil {

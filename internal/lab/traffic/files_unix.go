@@ -4,8 +4,8 @@ package traffic
 
 import "syscall"
 
-// openFiles returns how many files a process may have open, at most enough.
-func openFiles(enough int) int {
+// OpenFiles returns how many files a process may have open, at most enough.
+func OpenFiles(enough int) int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return enough

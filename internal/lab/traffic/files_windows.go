@@ -1,4 +1,4 @@
 package traffic
 
-// openFiles returns how many files a process may have open, at most enough.
-func openFiles(enough int) int { return enough }
+// OpenFiles returns how many files a process may have open, at most enough.
+func OpenFiles(enough int) int { return enough }

@@ -97,7 +97,7 @@ func (o *Options) fill(plan []Visit) error {
 		o.Followers = defaultFollowers
 	}
 	if o.Connections == 0 {
-		files := openFiles(mostConnections + o.Followers + spareFiles)
+		files := OpenFiles(mostConnections + o.Followers + spareFiles)
 		o.Connections = min(mostConnections, max(files-o.Followers-spareFiles, files/2))
 	}
 	o.Connections = max(1, min(o.Connections, len(plan)))

@@ -40,13 +40,17 @@ type Conn struct {
 	armed time.Time // the deadline that the network knows
 	until time.Time // the deadline of the answer being read
 
+	socket socket // beneath a plain connection
+
 	buf  []byte
 	r, w int // buf[r:w] is read and not parsed
 	keep int // buf[keep:r] is of no use any more
 }
 
 func newConn(conn, beneath net.Conn) *Conn {
-	return &Conn{conn: conn, beneath: beneath, exact: conn != beneath, buf: make([]byte, firstBuffer)}
+	c := &Conn{conn: conn, beneath: beneath, exact: conn != beneath, buf: make([]byte, firstBuffer)}
+	c.socket.open(c)
+	return c
 }
 
 // Usable looks, without waiting, whether a connection that stood idle still is one:
@@ -82,7 +86,11 @@ func (c *Conn) Do(request []byte, deadline time.Time, a *Answer) error {
 	if err := c.limit(deadline); err != nil {
 		return err
 	}
-	if err := c.write(request); err != nil {
+	rest, err := c.socket.send(request)
+	if err == nil || c.early(err) {
+		err = c.write(rest)
+	}
+	if err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
 	if err := c.read(a); err != nil {
@@ -121,19 +129,23 @@ func (c *Conn) early(err error) bool {
 }
 
 func (c *Conn) write(request []byte) error {
-	for {
+	for len(request) > 0 {
 		n, err := c.conn.Write(request)
 		if err == nil || !c.early(err) {
 			return err
 		}
 		request = request[n:]
 	}
+	return nil
 }
 
 // fill reads what has come. An answer that is longer than most needs more room.
 func (c *Conn) fill() error {
 	if c.w == len(c.buf) {
 		c.makeRoom()
+	}
+	if err := c.socket.end(); err != nil {
+		return err
 	}
 	for {
 		n, err := c.conn.Read(c.buf[c.w:])

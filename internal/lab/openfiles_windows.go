@@ -1,4 +1,0 @@
-package lab
-
-// openFiles returns how many files a process may have open, at most enough.
-func openFiles(enough int) int { return enough }
