@@ -79,6 +79,41 @@ func TestHangsUpUnannounced(t *testing.T) {
 	serving.Wait()
 }
 
+// A server that hangs up just as a request comes, on a connection that stood idle, is
+// asked once more, as browsers do; if it does so again, the visit has failed.
+func TestHangsUpAsTheRequestComes(t *testing.T) {
+	t.Parallel()
+	for again, want := range map[bool]map[string]int64{false: {"sold_out": 4}, true: {"no_answer": 4}} {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		var serving sync.WaitGroup
+		serving.Go(func() {
+			var asked atomic.Int64
+			for {
+				far, acceptErr := listener.Accept()
+				if acceptErr != nil {
+					return
+				}
+				serving.Go(func() {
+					_, readErr := http.ReadRequest(bufio.NewReader(far))
+					if readErr == nil && asked.Add(1)%2 == 0 && !again {
+						_, _ = io.WriteString(far, "HTTP/1.1 409 Conflict\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+					}
+					_ = far.Close()
+				})
+			}
+		})
+		target, err := wire.ParseTarget("http://" + listener.Addr().String())
+		require.NoError(t, err)
+		// Each visit finds a connection that is open and has stood idle.
+		r, err := Run(t.Context(), []*wire.Target{target}, every(4, 100*time.Millisecond), &script{}, Options{Connections: 4, Followers: 1})
+		require.NoError(t, err)
+		assert.Equal(t, want, r.Verdicts[Buy])
+		require.NoError(t, listener.Close())
+		serving.Wait()
+	}
+}
+
 // A server that keeps up is measured to the instant: visits leave when they are due,
 // however many connections wait.
 func TestOnTime(t *testing.T) {

@@ -126,11 +126,18 @@ func (w *worker) hangUp() {
 	}
 }
 
-// look hangs up if the server has done so while the connection stood idle.
-func (w *worker) look() {
-	if conn := w.conn.Load(); conn != nil && !w.fresh && w.run.now()-w.heard > idle && !conn.Usable() {
-		w.hangUp()
+// look hangs up if the server has done so while the connection stood idle. It reports
+// whether there is one that stood idle, and that the server may be closing now.
+func (w *worker) look() (stood bool) {
+	conn := w.conn.Load()
+	if conn == nil || w.fresh || w.run.now()-w.heard <= idle {
+		return false
 	}
+	if !conn.Usable() {
+		w.hangUp()
+		return false
+	}
+	return true
 }
 
 // errUnreachable is the outcome of a step for which there was no connection.
@@ -139,19 +146,7 @@ var errUnreachable = errors.New("no target can be reached")
 // carryOut sends the step, hears its answer and enters it.
 func (w *worker) carryOut(ctx context.Context) {
 	e := entry{step: &w.step, outcome: &w.outcome, sent: unsent, followed: w.follows}
-	err := errUnreachable
-	w.look()
-	if w.connect(ctx) {
-		if conn := w.conn.Load(); conn != nil {
-			w.step.Target = w.lane.target
-			w.request = w.run.script.Request(w.request[:0], &w.step)
-			e.sent = w.run.now()
-			w.book.sent.Add(1)
-			err = conn.Do(w.request, w.run.start.Add(e.sent+w.run.timeout), &w.answer)
-		}
-	} else {
-		err = w.run.whyNot()
-	}
+	err := w.exchange(ctx, &e)
 	e.heard = w.run.now()
 	w.heard, w.fresh = e.heard, false
 	if err != nil && ctx.Err() != nil {
@@ -169,6 +164,41 @@ func (w *worker) carryOut(ctx context.Context) {
 		next.Due = e.heard + w.outcome.After
 		w.run.follows.push(next)
 	}
+}
+
+// exchange sends the step and reads its answer, by a connection that is opened if there
+// is none.
+func (w *worker) exchange(ctx context.Context, e *entry) error {
+	stood := w.look()
+	switch {
+	case !w.connect(ctx):
+		return w.run.whyNot()
+	case w.conn.Load() == nil: // all were cut
+		return errUnreachable
+	}
+	e.sent = w.run.now()
+	w.book.sent.Add(1)
+	end := w.run.start.Add(e.sent + w.run.timeout)
+	err := w.ask(end)
+	if stood && errors.Is(err, wire.ErrUnanswered) {
+		// The server hung up while the request was on its way. A browser asks once more,
+		// and whatever a crowd asks may be repeated.
+		if w.hangUp(); w.connect(ctx) {
+			err = w.ask(end)
+		}
+	}
+	return err
+}
+
+// ask sends the step's request and reads the answer.
+func (w *worker) ask(end time.Time) error {
+	conn := w.conn.Load()
+	if conn == nil {
+		return errUnreachable
+	}
+	w.step.Target = w.lane.target
+	w.request = w.run.script.Request(w.request[:0], &w.step)
+	return conn.Do(w.request, end, &w.answer)
 }
 
 // wait waits for d and reports whether it did; not if ctx ends first.

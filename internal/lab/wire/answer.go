@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 )
 
 const (
@@ -88,8 +89,8 @@ func (c *Conn) header() (end int, err error) {
 		}
 		seen = max(0, unparsed-len("\r\n\r\n")+1)
 		if err := c.fill(); err != nil {
-			if unparsed == 0 && errors.Is(err, io.EOF) {
-				return 0, fmt.Errorf("%w before it answered", ErrHungUp)
+			if unparsed == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+				return 0, ErrUnanswered
 			}
 			return 0, cut(err)
 		}

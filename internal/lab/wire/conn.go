@@ -18,6 +18,9 @@ var (
 	// ErrHungUp says that the server closed the connection before its answer was
 	// whole.
 	ErrHungUp = errors.New("the server hung up")
+	// ErrUnanswered says besides that nothing of an answer had come: it may be that
+	// the server has not even read the request.
+	ErrUnanswered = fmt.Errorf("%w before it answered", ErrHungUp)
 )
 
 const (
