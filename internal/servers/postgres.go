@@ -25,11 +25,13 @@ const (
 	superuser       = "doorbuster"
 	// keeper starts a server and ends it when its own input ends, which is when
 	// this process is gone, whatever became of it. It removes the server's folder
-	// unless it is told to keep it.
+	// unless it is told to keep it. SIGQUIT ends it at once (see Stop); a shell lets
+	// its children ignore that until they say otherwise, so one that has just begun
+	// is ended by SIGTERM.
 	keeper = `dir=$1; shift
 "$@" >>"$dir/server.log" 2>&1 &
 read -r word
-pid=$(head -n 1 "$dir/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid"
+kill -QUIT $!; kill -TERM $!
 wait
 [ "$word" = keep ] || rm -rf "$dir"`
 )
@@ -94,6 +96,9 @@ func (s *Postgres) initialize(own func(path string) error) error {
 	return nil
 }
 
+// Folder holds all that the server writes. Discard removes it.
+func (s *Postgres) Folder() string { return s.dir }
+
 func (s *Postgres) data() string { return filepath.Join(s.dir, "data") }
 
 // Addr returns host:port, which stays over restarts.
@@ -148,6 +153,9 @@ func (s *Postgres) Start(ctx context.Context) error {
 }
 
 func (s *Postgres) launch(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	args := make([]string, 0, 32+2*len(s.settings))
 	args = append(args,
 		"-c", keeper, "keeper", s.dir, filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.port),

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -48,6 +49,46 @@ func TestPostgresLeavesNothingBehind(t *testing.T) {
 	require.False(t, s.Running())
 	require.Error(t, s.Exec(t.Context(), "SELECT 1"))
 	s.Discard()
+}
+
+// A start that is given up, at whatever moment, leaves no server and no folder.
+func TestPostgresWhoseStartIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 60 * time.Millisecond} {
+		s, err := servers.NewPostgres()
+		require.NoError(t, err)
+		folder := s.Folder()
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		if err = s.Start(ctx); err != nil {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		cancel()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.Discard()
+		}()
+		select {
+		case <-ended:
+		case <-time.After(servers.ReadyIn / 2):
+			require.FailNow(t, "the keeper waits for a server that nobody has ended", "given up after %v", after)
+		}
+		require.NoDirExists(t, folder)
+		require.Empty(t, workingOn(t, folder))
+	}
+}
+
+// workingOn returns the command lines of processes that name a folder.
+func workingOn(t *testing.T, folder string) (found []string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, file := range files {
+		if line, err := os.ReadFile(file); err == nil && strings.Contains(string(line), folder) {
+			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
 }
 
 func TestProgramsThatAreMissing(t *testing.T) {

@@ -17,7 +17,7 @@ const (
 	// idle is how long a connection may stand before it is looked at again: a server
 	// may have hung up, and a buyer's browser would see that. A crowd in full swing
 	// never looks.
-	idle = 5 * time.Millisecond
+	idle = time.Millisecond
 )
 
 // lane is a target, and whether it can be reached.

@@ -147,7 +147,7 @@ func (c *Conn) fill() error {
 	if c.w == len(c.buf) {
 		c.makeRoom()
 	}
-	if err := c.socket.end(); err != nil {
+	if err := c.socket.end(); err != nil && !c.early(err) {
 		return err
 	}
 	for {

@@ -11,7 +11,8 @@ import (
 
 // socket is what lies beneath a plain connection. A request is written to it while
 // its readiness is awaited, so that the answer is read when it comes: net.Conn would
-// look for it first, in vain, once for every request.
+// look for it first, in vain, once for every request. What came before that is not
+// seen until more comes, so a connection that stood is to be looked at: see Usable.
 type socket struct {
 	conn *Conn
 	raw  syscall.RawConn // nil: nothing can be done here
@@ -43,6 +44,12 @@ func (s *socket) send(request []byte) (rest []byte, err error) {
 	}
 	s.rest, s.waiting, s.failed, s.ended = request, false, nil, nil
 	err = s.raw.Read(s.turn)
+	if s.waiting { // all is written, and what went wrong is about the answer
+		if s.ended == nil {
+			s.ended = err
+		}
+		return nil, nil
+	}
 	if err == nil {
 		err = s.failed
 	}
