@@ -41,8 +41,13 @@ func (c *labCmd) Help() string {
 
 // Run runs the rows.
 func (c *labCmd) Run(ctx context.Context, s *session) error {
-	if c.Timeout <= 0 {
+	switch {
+	case c.Timeout <= 0:
 		return &usageError{message: "--timeout: the time is not positive", hint: "write it like 5m"}
+	case c.Buyers < 1:
+		return &usageError{message: "--buyers: the crowd is nobody", hint: "write a number, at least twice --stock; 2000 is the default"}
+	case c.Stock < 1:
+		return &usageError{message: "--stock: there is nothing to sell", hint: "write a number of units; 100 is the default"}
 	}
 	page, err := newPage(c.HTML)
 	if err != nil {
@@ -118,7 +123,7 @@ func newPage(path string) (*page, error) {
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return nil, err
+		return nil, &usageError{message: "no file can be written there: " + err.Error(), hint: "name a file in a folder that is there and is yours"}
 	}
 	return &page{path: path, temp: temp}, nil
 }
