@@ -111,7 +111,7 @@ func (r *Report) WriteCompared(w io.Writer, old *Report) error {
 // change tells how a figure has moved, in parts of a hundred.
 func change(before, now float64) string {
 	if before <= 0 || now <= 0 {
-		return "–"
+		return none
 	}
 	return fmt.Sprintf("%+.1f %%", (now/before-1)*100)
 }

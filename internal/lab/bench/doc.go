@@ -29,6 +29,6 @@
 // Checks are a pure function of the crowd's books and the server's account
 // (reckon.go), which knows the promises and nothing of the product's rules. Package
 // benchtest has a shop that lies in ten ways to see each of them fail. A run in which
-// no buyer got an answer, or whose account could not be read, proves nothing and is no
-// pass (Report.Unproved).
+// no buyer was told yes or no, in which orders stayed queued, or whose account could not
+// be read, proves nothing and is no pass (Report.Unproved; verdict.go).
 package bench

@@ -223,14 +223,14 @@ func TestTextOfAReport(t *testing.T) {
 	t.Parallel()
 	r := reportOf(t)
 	r.Judged = &Judged{Orders: 2, Waited: Quantiles{P50: 7}}
-	r.Checks = []Check{{Promise: "P5", Text: "every order exists", Checked: 4, Broken: 1, Example: "ord_1"}}
+	r.Checks = []Check{{Promise: "P5", Text: "every order exists", Checked: 4, Broken: 1, Example: "ord_1"}, {Promise: "P7", Text: "each charge"}}
 	r.Warnings = []string{"the crowd itself was late"}
 	r.Sold = SoldReport{Reserved: 1, Paid: 2, Oversold: 1}
 	r.Pass = false
 	var text strings.Builder
 	require.NoError(t, r.WriteText(&text))
 	for _, want := range []string{
-		"WARNING: the crowd itself was late.", "BROKEN  P5", "P5 is broken, for one: ord_1", "judged",
+		"WARNING: the crowd itself was late.", "BROKEN  P5", "–       P7", "P5 is broken, for one: ord_1", "judged",
 		"FAIL: 3 of 2 units sold (2 paid, 1 reserved), 1 oversold, 0 free.",
 	} {
 		assert.Contains(t, text.String(), want)

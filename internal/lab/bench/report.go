@@ -49,7 +49,7 @@ type Report struct {
 
 	Audit *client.AuditReport `json:"audit"` // nil: not asked for
 	Pass  bool                `json:"pass"`
-	// Unproved says why the promises could not be compared; then Pass is false.
+	// Unproved says why nothing is proved, though nothing is broken; then Pass is false.
 	Unproved string `json:"unproved,omitempty"`
 }
 

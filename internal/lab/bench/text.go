@@ -163,19 +163,26 @@ func (r *Report) summary(s *Series) (mean, most float64) {
 	return mean, most
 }
 
-func sign(broken int64) string {
-	if broken > 0 {
+// sign says how a promise fared; where nothing was compared, that is not known.
+func sign(c *Check) string {
+	switch {
+	case c.Broken > 0:
 		return "BROKEN"
+	case c.Checked == 0:
+		return none
 	}
 	return "kept"
 }
+
+// none stands for what there is not.
+const none = "–"
 
 func (p *page) checks(r *Report) {
 	rows := make([][]string, 1, 1+len(r.Checks))
 	rows[0] = []string{"", "promise", "", "compared", "broken"}
 	for i := range r.Checks {
 		c := &r.Checks[i]
-		rows = append(rows, []string{sign(c.Broken), c.Promise, c.Text, chart.Grouped(c.Checked), chart.Grouped(c.Broken)})
+		rows = append(rows, []string{sign(c), c.Promise, c.Text, chart.Grouped(c.Checked), chart.Grouped(c.Broken)})
 	}
 	p.titled("What buyers were told, against what the server holds", "lllrr", rows)
 	for i := range r.Checks {
@@ -212,17 +219,6 @@ func (p *page) verdict(r *Report) {
 	p.Line("%s: %s of %s units sold (%s paid, %s reserved), %s oversold, %s free.", r.verdict(),
 		chart.Grouped(r.Sold.Reserved+r.Sold.Paid), chart.Grouped(r.Stock), chart.Grouped(r.Sold.Paid), chart.Grouped(r.Sold.Reserved),
 		chart.Grouped(r.Sold.Oversold), chart.Grouped(r.Sold.Free))
-}
-
-// verdict is the report in one word.
-func (r *Report) verdict() string {
-	switch {
-	case r.Unproved != "":
-		return "UNPROVED"
-	case r.Pass:
-		return "PASS"
-	}
-	return "FAIL"
 }
 
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }

@@ -33,6 +33,8 @@ const (
 	Loses         // P7: says paid and does not record it
 	Breaks        // P9: answers with an internal error
 	Blames        // no lie at all: it is out of order and says so, to everybody
+	Pauses        // nor is this one: it is paused
+	Unaudited     // audits nothing
 )
 
 // Shop is a seller of one sale.
@@ -71,9 +73,7 @@ func Serve(tb testing.TB, lie Lie) *Shop {
 	handle("POST /v1/admin/sales/{sale}/publish", s.show)
 	handle("POST /v1/admin/sales/{sale}/close", s.close)
 	handle("GET /v1/admin/orders", s.list)
-	handle("POST /v1/admin/sales/{sale}/audit", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, client.AuditReport{At: time.Now()})
-	})
+	handle("POST /v1/admin/sales/{sale}/audit", s.audit)
 	handle("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "no_such_path") })
 	server := httptest.NewServer(mux)
 	tb.Cleanup(server.Close)
@@ -126,6 +126,14 @@ func (s *Shop) show(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, s.sale)
 }
 
+func (s *Shop) audit(w http.ResponseWriter, _ *http.Request) {
+	found := client.AuditReport{At: time.Now()}
+	if s.lie != Unaudited {
+		found.Sales = []client.AuditSale{{ID: s.sale.ID}}
+	}
+	answer(w, http.StatusOK, found)
+}
+
 func (s *Shop) close(w http.ResponseWriter, r *http.Request) {
 	s.sale.State, s.sale.Status = "closed", "closed"
 	s.show(w, r)
@@ -172,6 +180,8 @@ func (s *Shop) buy(w http.ResponseWriter, r *http.Request) {
 	case s.lie == Blames:
 		w.Header().Set("Retry-After", "1")
 		refuse(w, http.StatusServiceUnavailable, client.ErrUnavailable)
+	case s.lie == Pauses:
+		refuse(w, http.StatusConflict, client.ErrPaused)
 	case s.lie == GivesUp:
 		refuse(w, http.StatusConflict, client.ErrSoldOut)
 	case his+a.Quantity > s.sale.PerUserLimit && s.lie != Forgets && s.lie != Repeats:
