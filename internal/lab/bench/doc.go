@@ -17,9 +17,9 @@
 //
 // Waited counts from the instant at which a step was due, also where it stood in line
 // for a connection; served counts from its leaving. Where visits left late there are
-// two reasons, and the report tells which: all connections were waiting for the server
-// (Report.Saturated), which is what is measured, or the crowd's machine was too slow,
-// which is a warning not to trust the waits.
+// two reasons, and the report tells which: visits stood in line since all connections
+// were waiting for the server (Report.Saturated), which is what is measured, or the
+// crowd's machine was too slow, which is a warning not to trust the waits.
 //
 // Rates are those from the first answer of a class to the last, so that a straggler
 // lowers them; the peak is that of the best tenth of a second.

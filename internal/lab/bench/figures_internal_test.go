@@ -32,16 +32,12 @@ func TestSpeed(t *testing.T) {
 
 func TestSaturated(t *testing.T) {
 	t.Parallel()
-	seen := &traffic.Record{Connections: 100, Dialed: 120, Slots: []traffic.Slot{
-		{Sent: 60, Answers: [traffic.Classes]int64{traffic.Accepted: 10}},
-		{Sent: 50, Answers: [traffic.Classes]int64{traffic.Refused: 5, traffic.Failed: 1}},
-		{Sent: 0, Answers: [traffic.Classes]int64{traffic.Refused: 94}},
-	}}
-	assert.True(t, saturated(seen), "94 were on their way at once")
-	seen.Connections = 110
+	seen := &traffic.Record{Slots: []traffic.Slot{{Offered: 150}, {}, {Offered: 50}}}
 	assert.False(t, saturated(seen))
-	seen.Dialed = 100
-	assert.True(t, saturated(seen), "there were no more")
+	seen.Queued = 1
+	assert.False(t, saturated(seen), "1 of 200 explains no p99")
+	seen.Queued = 2
+	assert.True(t, saturated(seen))
 }
 
 func TestPollsEndBeforeTheCrowdsPatience(t *testing.T) {

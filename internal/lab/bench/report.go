@@ -35,8 +35,8 @@ type Report struct {
 	Warnings []string `json:"warnings"`
 	Pace     []Pace   `json:"pace"`             // accepted, refused, looked, settled, turned_off, failed: those that occurred
 	Judged   *Judged  `json:"judged,omitempty"` // nil: no order was queued
-	// Saturated says that all connections were waiting for the server at one time: visits
-	// that left late did so because of it.
+	// Saturated says that 1 visit of 100, or more, stood in line since all connections were
+	// waiting for the server: visits that left late did so because of it.
 	Saturated bool         `json:"saturated"`
 	Late      Quantiles    `json:"late"` // how much after its instant a visit left
 	Stages    []Stage      `json:"stages"`

@@ -30,6 +30,9 @@ type Record struct {
 
 	Abandoned int64 // steps that were due and never carried out
 	Dialed    int64 // connections opened
+	// Queued counts the visits that were due while nearly all connections for visits were
+	// under way with another one and none was free: they left late because of the server.
+	Queued int64
 
 	Connections int // for visits, at most; those for what follows come on top
 }
