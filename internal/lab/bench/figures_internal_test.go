@@ -179,6 +179,24 @@ func TestSummaryLeavesOutTheTimeBeforeAndAfter(t *testing.T) {
 	assert.InDelta(t, 6, most, 1e-9)
 }
 
+// TestSummaryOfACounterThatLags: the mean is what was counted in all, over the run; a run
+// that is too short for that has none.
+func TestSummaryOfACounterThatLags(t *testing.T) {
+	t.Parallel()
+	r := reportOf(t)
+	r.Probes = []Series{{Source: "postgres", Name: "rows inserted/s", Unit: "1/s", Lag: 1, Grown: 600, Points: [][2]float64{{0, 3}, {11, 9}}}}
+	var text strings.Builder
+	require.NoError(t, r.WriteText(&text))
+	assert.Regexp(t, `rows inserted/s +– +–\n`, text.String())
+	r.Seconds = 12
+	mean, most := r.summary(&r.Probes[0])
+	assert.InDelta(t, 50, mean, 1e-9)
+	assert.InDelta(t, 50, most, 1e-9, "never below the mean")
+	text.Reset()
+	require.NoError(t, r.WriteText(&text))
+	assert.Regexp(t, `rows inserted/s +50`, text.String())
+}
+
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	r, old := reportOf(t), reportOf(t)

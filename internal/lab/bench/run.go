@@ -162,7 +162,7 @@ func (b *bench) firstItem() string {
 
 func (b *bench) watchParts(ctx context.Context) (*probe.Probe, error) {
 	o := b.Probe
-	o.Key, o.Sale, o.Start = b.Key, b.stage.sale.ID, b.stage.start
+	o.Key, o.Sale, o.Start, o.Before = b.Key, b.stage.sale.ID, b.stage.start, max(0, -b.plan[0].At)
 	return probe.Start(ctx, o)
 }
 
@@ -188,8 +188,17 @@ func (b *bench) send(ctx context.Context) (*traffic.Record, error) {
 func (b *bench) settle(ctx context.Context) error {
 	b.progress.say("waiting for the judge")
 	var err error
-	b.queued, err = b.stage.judged(ctx)
-	return err
+	if b.queued, err = b.stage.judged(ctx); err != nil || b.Probe.Postgres == "" {
+		return err
+	}
+	settled := time.NewTimer(probe.Settle)
+	defer settled.Stop()
+	select {
+	case <-settled.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // prove compares the crowd's books with the server's account and asks for an audit.

@@ -130,11 +130,13 @@ func (p *page) probes(r *Report) {
 	for i := range r.Probes {
 		s := &r.Probes[i]
 		mean, most := r.summary(s)
-		if most == 0 {
-			continue // it says that nothing happened
+		switch unit := chart.Unit(s.Unit); {
+		case most == 0: // it says that nothing happened
+		case r.Seconds < shortLags*s.Lag:
+			rows = append(rows, []string{s.Source, s.Name, none, none})
+		default:
+			rows = append(rows, []string{s.Source, s.Name, unit.Text(mean), unit.Text(most)})
 		}
-		unit := chart.Unit(s.Unit)
-		rows = append(rows, []string{s.Source, s.Name, unit.Text(mean), unit.Text(most)})
 	}
 	p.titled("Figures of the machines while the crowd was there", "llrr", rows)
 	for _, n := range r.Notes {
@@ -145,8 +147,12 @@ func (p *page) probes(r *Report) {
 	}
 }
 
+// shortLags is how many lags of a counter a run must last at least, so that what is
+// missing from it is a tenth at most.
+const shortLags = 10
+
 // summary returns mean and maximum of a series from the first visit to the last
-// answer.
+// answer. What a counter that lags was told later happened in that time too.
 func (r *Report) summary(s *Series) (mean, most float64) {
 	if len(r.Slots) == 0 {
 		return 0, 0
@@ -159,6 +165,10 @@ func (r *Report) summary(s *Series) (mean, most float64) {
 		points++
 		mean += (point[1] - mean) / float64(points)
 		most = max(most, point[1])
+	}
+	if s.Lag > 0 && r.Seconds > 0 {
+		mean = s.Grown / r.Seconds
+		most = max(most, mean)
 	}
 	return mean, most
 }
