@@ -16,7 +16,7 @@
 // # What the figures say
 //
 // Waited counts from the instant at which a step was due, also where it stood in line
-// for a connection; served counts from its leaving. Where visits left late there are
+// for a connection or was told to come again; served counts from its last leaving. Where visits left late there are
 // two reasons, and the report tells which: visits stood in line since all connections
 // were waiting for the server (Report.Saturated), which is what is measured, or the
 // crowd's machine was too slow, which is a warning not to trust the waits.

@@ -70,7 +70,8 @@ type Quantiles struct {
 }
 
 // Pace is the speed of one class of answers. Waited counts from the instant the step
-// was due, Served from its leaving.
+// was due, also where it was told to come again meanwhile (turned_off and failed count
+// each try by itself), Served from its leaving.
 type Pace struct {
 	Class     string    `json:"class"`
 	Answers   int64     `json:"answers"`
