@@ -22,7 +22,8 @@
 // crowd's machine was too slow, which is a warning not to trust the waits.
 //
 // Rates are those from the first answer of a class to the last, so that a straggler
-// lowers them; the peak is that of the best tenth of a second.
+// lowers them; the peak is that of the best tenth of a second, and there is
+// none where all came within less.
 //
 // # The verdict
 //

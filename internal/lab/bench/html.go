@@ -125,6 +125,9 @@ func (*sheet) Lines(command string) string {
 	return strings.ReplaceAll(command, " --", " \\\n    --")
 }
 
+// Best writes a peak.
+func (*sheet) Best(peak float64) string { return best(peak) }
+
 // Bar is the part of one answer among all of its kind.
 func (s *sheet) Bar(t Tally) template.HTML {
 	var most int64

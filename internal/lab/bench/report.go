@@ -76,7 +76,7 @@ type Pace struct {
 	Class     string    `json:"class"`
 	Answers   int64     `json:"answers"`
 	PerSecond float64   `json:"per_second"` // from the first to the last of them
-	Peak      float64   `json:"peak"`       // a second, in the best tenth of a second
+	Peak      float64   `json:"peak"`       // a second, in the best tenth of a second; 0: all came within less
 	Waited    Quantiles `json:"waited"`
 	Served    Quantiles `json:"served"`
 	// Waits is the whole distribution for the chart: pairs of quantile (0 to 1) and ms.

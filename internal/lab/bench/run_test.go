@@ -130,6 +130,25 @@ func TestInterrupt(t *testing.T) {
 	assert.True(t, shop.Closed())
 }
 
+// TestInterruptWhileTheSaleIsMade: whose answer never came, and which is there all the
+// same, does not stay behind.
+func TestInterruptWhileTheSaleIsMade(t *testing.T) {
+	t.Parallel()
+	shop := benchtest.Serve(t, benchtest.Stalls)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for !shop.Made() {
+			<-tick.C
+		}
+		cancel()
+	}()
+	_, err := bench.Run(ctx, little(shop.URL))
+	require.ErrorIs(t, err, context.Canceled)
+	assert.True(t, shop.Deleted())
+}
+
 // TestKeep: a sale stays open if it shall, and is closed if not.
 func TestKeep(t *testing.T) {
 	t.Parallel()
@@ -206,7 +225,7 @@ func check(t *testing.T, r *bench.Report) {
 		p := &r.Pace[i]
 		assert.NotEqual(t, "failed", p.Class, text.String())
 		assert.Positive(t, p.PerSecond)
-		assert.GreaterOrEqual(t, p.Peak+1, p.PerSecond)
+		assert.True(t, p.Peak == 0 || p.Peak >= p.PerSecond, "%s: %v, best %v", p.Class, p.PerSecond, p.Peak)
 		assert.LessOrEqual(t, p.Waited.P50, p.Waited.Max)
 	}
 	var offered, answered int64

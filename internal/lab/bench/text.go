@@ -80,12 +80,20 @@ func ms(v float64) string { return chart.Millis.Text(v) }
 
 func perSecond(v float64) string { return chart.Grouped(int64(v + 0.5)) }
 
+// best writes a peak, if there is one.
+func best(peak float64) string {
+	if peak == 0 {
+		return none
+	}
+	return perSecond(peak) + "/s"
+}
+
 func (p *page) pace(r *Report) {
 	rows := [][]string{{"", "answers", "a second", "best 0.1 s", "p50", "p90", "p99", "p99.9", "max", "served p99"}}
 	for i := range r.Pace {
 		c := &r.Pace[i]
 		rows = append(rows, []string{
-			words(c.Class), chart.Grouped(c.Answers), perSecond(c.PerSecond), perSecond(c.Peak) + "/s",
+			words(c.Class), chart.Grouped(c.Answers), perSecond(c.PerSecond), best(c.Peak),
 			ms(c.Waited.P50), ms(c.Waited.P90), ms(c.Waited.P99), ms(c.Waited.P999), ms(c.Waited.Max), ms(c.Served.P99),
 		})
 	}
