@@ -35,7 +35,7 @@ func (b *bench) judge(k *reckoning, missing error) error {
 func (b *bench) gaps(k *reckoning, missing error) []string {
 	r := b.report
 	var all []string
-	gap := func(is bool, format string, args ...any) { //nolint:revive // a condition with its words
+	gap := func(is bool, format string, args ...any) {
 		if is {
 			all = append(all, fmt.Sprintf(format, args...))
 		}

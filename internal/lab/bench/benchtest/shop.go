@@ -174,8 +174,10 @@ func (s *Shop) close(w http.ResponseWriter, r *http.Request) {
 // Closed reports whether the sale was closed.
 func (s *Shop) Closed() bool { return s.state() == closed }
 
-// Made reports whether there was a sale, and Deleted whether its draft was deleted.
-func (s *Shop) Made() bool    { return s.state() != "" }
+// Made reports whether there is, or was, a sale.
+func (s *Shop) Made() bool { return s.state() != "" }
+
+// Deleted reports whether the draft of the sale was deleted.
 func (s *Shop) Deleted() bool { return s.state() == deleted }
 
 func (s *Shop) state() string {
