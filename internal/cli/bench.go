@@ -116,17 +116,30 @@ func (c *benchCmd) Run(ctx context.Context, s *session) error {
 			return err
 		}
 	}
+	out, err := newPage(c.Out)
+	if err != nil {
+		return err
+	}
+	defer out.discard()
+	drawn, err := newPage(c.HTML)
+	if err != nil {
+		return err
+	}
+	defer drawn.discard()
 	report, err := bench.Run(ctx, o)
 	if report == nil {
 		return err
 	}
-	if failed := c.write(s, report, old); failed != nil {
-		return failed
+	err = errors.Join(err, c.print(s, report, old),
+		out.keep(report.WriteJSON),
+		drawn.keep(func(w io.Writer) error { return bench.WriteHTMLCompared(w, report, old) }))
+	if report.Pass || report.Unproved != "" {
+		return err
 	}
-	if err == nil && !report.Pass {
-		return brokenError{}
+	if err != nil { // whatever else went wrong, a broken promise is what the exit code tells
+		err = say(s.Err, "doorbuster: %s", plain(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
-	return err
+	return errors.Join(brokenError{}, err)
 }
 
 func (c *benchCmd) options(s *session) (bench.Options, error) {
@@ -321,13 +334,7 @@ func readReport(path string) (*bench.Report, error) {
 	return r, nil
 }
 
-func (c *benchCmd) write(s *session, r, old *bench.Report) error {
-	if err := writeFile(c.Out, r.WriteJSON); err != nil {
-		return err
-	}
-	if err := writeFile(c.HTML, func(w io.Writer) error { return bench.WriteHTMLCompared(w, r, old) }); err != nil {
-		return err
-	}
+func (c *benchCmd) print(s *session, r, old *bench.Report) error {
 	if c.JSON {
 		return r.WriteJSON(s.Out)
 	}
@@ -339,16 +346,12 @@ func (c *benchCmd) write(s *session, r, old *bench.Report) error {
 	return r.WriteText(s.Out)
 }
 
-// writeFile writes a file; an empty path writes none.
-func writeFile(path string, write func(io.Writer) error) error {
-	if path == "" {
+// keep writes a page where one is wanted.
+func (p *page) keep(draw func(io.Writer) error) error {
+	if p == nil {
 		return nil
 	}
-	f, err := os.Create(path) //nolint:gosec // the user names the file
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
+	return p.write(draw)
 }
 
 // terminal returns the terminal to draw progress on, or nil for none.

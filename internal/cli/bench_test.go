@@ -60,6 +60,37 @@ func TestBenchOfALiar(t *testing.T) {
 	})
 }
 
+// TestBenchOfFilesThatCannotBe: a path that cannot be written is told of before anybody
+// comes; one that cannot be written any more in the end costs no report, and hides no
+// broken promise.
+func TestBenchOfFilesThatCannotBe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "jwt.key")
+	require.NoError(t, os.WriteFile(secret, []byte(strings.Repeat("s", 32)), 0o600))
+	environ := []string{"DOORBUSTER_API_KEY=dbk_secret"}
+	for _, flag := range []string{"--out", "--html"} {
+		shop := benchtest.Serve(t, benchtest.Honest)
+		code, text, errs := invoke(t, environ, "bench", shop.URL, "--jwt-key", secret, flag, filepath.Join(dir, "none", "file"))
+		assert.Equal(t, ExitFailure, code)
+		assert.Empty(t, text)
+		assert.Contains(t, errs, "no such file or directory")
+		assert.Zero(t, shop.Orders())
+	}
+	for lie, want := range map[benchtest.Lie]int{benchtest.Honest: ExitFailure, benchtest.Oversells: ExitBroken} {
+		// A folder in the place of the file lets it be made beside it, and not be moved there.
+		code, text, errs := invoke(t, environ, "bench", benchtest.Serve(t, lie).URL, "--jwt-key", secret, "--stock", "10", "--buyers", "40",
+			"--spread", "100ms", "--in", "1200ms", "--out", dir)
+		assert.Equal(t, want, code, errs)
+		assert.Contains(t, text, " of 10 units sold")
+		assert.Contains(t, errs, dir)
+		assert.Equal(t, want == ExitBroken, strings.Contains(errs, "a promise is broken"))
+	}
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(dir), ".*"))
+	require.NoError(t, err)
+	assert.Empty(t, left, "what was not written is removed")
+}
+
 func TestBenchUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -27,8 +28,8 @@ const (
 )
 
 // judged waits until no order of the sale waits for its judgement, as far as the
-// server can tell, and reports whether that came.
-func (s *stage) judged(ctx context.Context) (bool, error) {
+// server can tell, and returns how many still do after judgeTime.
+func (s *stage) judged(ctx context.Context) (int64, error) {
 	limit := time.NewTimer(judgeTime)
 	defer limit.Stop()
 	tick := time.NewTicker(judgeEvery)
@@ -36,28 +37,38 @@ func (s *stage) judged(ctx context.Context) (bool, error) {
 	for {
 		stats, err := s.admin.Stats(ctx)
 		if err != nil {
-			return false, err
+			return 0, err
 		}
-		if queuedIn(&stats, s.sale.ID) == 0 {
-			return true, nil
+		queued, known := queuedIn(&stats, s.sale.ID)
+		if known && queued == 0 {
+			return 0, nil
 		}
 		select {
 		case <-ctx.Done():
-			return false, context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		case <-limit.C:
-			return false, nil
+			if !known {
+				err = errors.New("the server could not tell whether orders are still queued")
+			}
+			return queued, err
 		case <-tick.C:
 		}
 	}
 }
 
-func queuedIn(stats *client.Stats, sale string) int64 {
+// queuedIn returns how many orders of a sale wait for their judgement. A server that
+// counts them and cannot at the moment does not know.
+func queuedIn(stats *client.Stats, sale string) (n int64, known bool) {
 	for i := range stats.Sales {
-		if s := &stats.Sales[i]; s.ID == sale && s.Queued != nil {
-			return *s.Queued
+		switch s := &stats.Sales[i]; {
+		case s.ID != sale:
+		case s.Queued != nil:
+			return *s.Queued, true
+		default:
+			return 0, s.Path != "fast"
 		}
 	}
-	return 0
+	return 0, true
 }
 
 // mostReadings bounds how often the orders are read in the hope that nothing moves

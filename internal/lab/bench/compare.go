@@ -91,7 +91,7 @@ func (r *Report) WriteCompared(w io.Writer, old *Report) error {
 		name := words(class)
 		add(name, "answers", perSecond, float64(before.Answers), float64(now.Answers))
 		add("", "a second", perSecond, before.PerSecond, now.PerSecond)
-		add("", "best 0.1 s, a second", perSecond, before.Peak, now.Peak)
+		add("", "best 0.1 s", best, before.Peak, now.Peak)
 		add("", "waited p50", ms, before.Waited.P50, now.Waited.P50)
 		add("", "waited p99", ms, before.Waited.P99, now.Waited.P99)
 		add("", "waited p99.9", ms, before.Waited.P999, now.Waited.P999)
@@ -111,7 +111,7 @@ func (r *Report) WriteCompared(w io.Writer, old *Report) error {
 // change tells how a figure has moved, in parts of a hundred.
 func change(before, now float64) string {
 	if before <= 0 || now <= 0 {
-		return "–"
+		return none
 	}
 	return fmt.Sprintf("%+.1f %%", (now/before-1)*100)
 }

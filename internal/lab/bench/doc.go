@@ -16,19 +16,20 @@
 // # What the figures say
 //
 // Waited counts from the instant at which a step was due, also where it stood in line
-// for a connection; served counts from its leaving. Where visits left late there are
-// two reasons, and the report tells which: all connections were waiting for the server
-// (Report.Saturated), which is what is measured, or the crowd's machine was too slow,
-// which is a warning not to trust the waits.
+// for a connection or was told to come again; served counts from its last leaving. Where visits left late there are
+// two reasons, and the report tells which: visits stood in line since all connections
+// were waiting for the server (Report.Saturated), which is what is measured, or the
+// crowd's machine was too slow, which is a warning not to trust the waits.
 //
 // Rates are those from the first answer of a class to the last, so that a straggler
-// lowers them; the peak is that of the best tenth of a second.
+// lowers them; the peak is that of the best tenth of a second, and there is
+// none where all came within less.
 //
 // # The verdict
 //
 // Checks are a pure function of the crowd's books and the server's account
 // (reckon.go), which knows the promises and nothing of the product's rules. Package
 // benchtest has a shop that lies in ten ways to see each of them fail. A run in which
-// no buyer got an answer, or whose account could not be read, proves nothing and is no
-// pass (Report.Unproved).
+// no buyer was told yes or no, in which orders stayed queued, or whose account could not
+// be read, proves nothing and is no pass (Report.Unproved; verdict.go).
 package bench

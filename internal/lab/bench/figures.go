@@ -139,7 +139,7 @@ func (r *Report) pace(seen *traffic.Record) {
 const shortest = 100 * time.Millisecond
 
 // speed returns the answers a second from the first to the last of them, and in the
-// best tenth of a second.
+// best tenth of a second; 0 if all came within less.
 func speed(counts []int64, slot time.Duration) (mean, peak float64) {
 	first := slices.IndexFunc(counts, func(n int64) bool { return n > 0 })
 	if first < 0 {
@@ -160,7 +160,12 @@ func speed(counts []int64, slot time.Duration) (mean, peak float64) {
 		best = max(best, window)
 	}
 	span := time.Duration(last-first+1) * slot
-	return float64(all) / span.Seconds(), float64(best) / (time.Duration(wide) * slot).Seconds()
+	mean = float64(all) / span.Seconds()
+	if span < shortest {
+		return mean, 0
+	}
+	// What came in whole slots may fit no window better than it fits the span.
+	return mean, max(mean, float64(best)/(time.Duration(wide)*slot).Seconds())
 }
 
 func (r *Report) tallies(seen *traffic.Record) {

@@ -25,6 +25,12 @@ func TestSpeed(t *testing.T) {
 	mean, peak = speed([]int64{7}, time.Second)
 	assert.InDelta(t, 7, mean, 1e-6)
 	assert.InDelta(t, 7, peak, 1e-6)
+	mean, peak = speed([]int64{0, 1000, 0}, slot)
+	assert.InDelta(t, 50_000, mean, 1e-6)
+	assert.Zero(t, peak, "all came within less than a tenth of a second")
+	mean, peak = speed([]int64{10, 0, 0, 0, 0, 0, 10}, slot)
+	assert.InDelta(t, 20/0.14, mean, 1e-6)
+	assert.InDelta(t, mean, peak, 1e-6, "the best is no less than the mean")
 	mean, peak = speed(make([]int64, 5), slot)
 	assert.Zero(t, mean)
 	assert.Zero(t, peak)
@@ -32,16 +38,12 @@ func TestSpeed(t *testing.T) {
 
 func TestSaturated(t *testing.T) {
 	t.Parallel()
-	seen := &traffic.Record{Connections: 100, Dialed: 120, Slots: []traffic.Slot{
-		{Sent: 60, Answers: [traffic.Classes]int64{traffic.Accepted: 10}},
-		{Sent: 50, Answers: [traffic.Classes]int64{traffic.Refused: 5, traffic.Failed: 1}},
-		{Sent: 0, Answers: [traffic.Classes]int64{traffic.Refused: 94}},
-	}}
-	assert.True(t, saturated(seen), "94 were on their way at once")
-	seen.Connections = 110
+	seen := &traffic.Record{Slots: []traffic.Slot{{Offered: 150}, {}, {Offered: 50}}}
 	assert.False(t, saturated(seen))
-	seen.Dialed = 100
-	assert.True(t, saturated(seen), "there were no more")
+	seen.Queued = 1
+	assert.False(t, saturated(seen), "1 of 200 explains no p99")
+	seen.Queued = 2
+	assert.True(t, saturated(seen))
 }
 
 func TestPollsEndBeforeTheCrowdsPatience(t *testing.T) {
@@ -183,6 +185,24 @@ func TestSummaryLeavesOutTheTimeBeforeAndAfter(t *testing.T) {
 	assert.InDelta(t, 6, most, 1e-9)
 }
 
+// TestSummaryOfACounterThatLags: the mean is what was counted in all, over the run; a run
+// that is too short for that has none.
+func TestSummaryOfACounterThatLags(t *testing.T) {
+	t.Parallel()
+	r := reportOf(t)
+	r.Probes = []Series{{Source: "postgres", Name: "rows inserted/s", Unit: "1/s", Lag: 1, Grown: 600, Points: [][2]float64{{0, 3}, {11, 9}}}}
+	var text strings.Builder
+	require.NoError(t, r.WriteText(&text))
+	assert.Regexp(t, `rows inserted/s +– +–\n`, text.String())
+	r.Seconds = 12
+	mean, most := r.summary(&r.Probes[0])
+	assert.InDelta(t, 50, mean, 1e-9)
+	assert.InDelta(t, 50, most, 1e-9, "never below the mean")
+	text.Reset()
+	require.NoError(t, r.WriteText(&text))
+	assert.Regexp(t, `rows inserted/s +50`, text.String())
+}
+
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	r, old := reportOf(t), reportOf(t)
@@ -223,14 +243,14 @@ func TestTextOfAReport(t *testing.T) {
 	t.Parallel()
 	r := reportOf(t)
 	r.Judged = &Judged{Orders: 2, Waited: Quantiles{P50: 7}}
-	r.Checks = []Check{{Promise: "P5", Text: "every order exists", Checked: 4, Broken: 1, Example: "ord_1"}}
+	r.Checks = []Check{{Promise: "P5", Text: "every order exists", Checked: 4, Broken: 1, Example: "ord_1"}, {Promise: "P7", Text: "each charge"}}
 	r.Warnings = []string{"the crowd itself was late"}
 	r.Sold = SoldReport{Reserved: 1, Paid: 2, Oversold: 1}
 	r.Pass = false
 	var text strings.Builder
 	require.NoError(t, r.WriteText(&text))
 	for _, want := range []string{
-		"WARNING: the crowd itself was late.", "BROKEN  P5", "P5 is broken, for one: ord_1", "judged",
+		"WARNING: the crowd itself was late.", "BROKEN  P5", "–       P7", "P5 is broken, for one: ord_1", "judged",
 		"FAIL: 3 of 2 units sold (2 paid, 1 reserved), 1 oversold, 0 free.",
 	} {
 		assert.Contains(t, text.String(), want)

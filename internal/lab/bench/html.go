@@ -19,12 +19,7 @@ func WriteHTML(w io.Writer, r *Report) error { return WriteHTMLCompared(w, r, ni
 // WriteHTMLCompared does the same and sets the figures of an older report beside
 // those of this one; nil is none.
 func WriteHTMLCompared(w io.Writer, r, old *Report) error {
-	title := "Bench of " + r.Sale
-	if r.Pass {
-		title += ": pass"
-	} else {
-		title += ": fail"
-	}
+	title := "Bench of " + r.Sale + ": " + strings.ToLower(r.verdict())
 	return chart.WritePage(w, title, htmlText, newSheet(r, old))
 }
 
@@ -67,6 +62,9 @@ func paceOf(r *Report, class string) *Pace {
 	}
 	return &Pace{Class: class}
 }
+
+// OldVerdict is the older report in one word.
+func (s *sheet) OldVerdict() string { return strings.ToLower(s.Old.verdict()) }
 
 // Units is how many units were sold.
 func (s *sheet) Units() int64 { return s.Sold.Reserved + s.Sold.Paid }
@@ -126,6 +124,9 @@ func (*sheet) Lines(command string) string {
 	}
 	return strings.ReplaceAll(command, " --", " \\\n    --")
 }
+
+// Best writes a peak.
+func (*sheet) Best(peak float64) string { return best(peak) }
 
 // Bar is the part of one answer among all of its kind.
 func (s *sheet) Bar(t Tally) template.HTML {

@@ -95,9 +95,28 @@ func TestReckoning(t *testing.T) {
 			r.account.sale.PerUserLimit = 2
 		}, ""},
 		"an order that is not there": {func(r *reckoning) { r.told = append(r.told, buyers.Order{ID: "o9", Click: 1, Seen: buyers.Reserved}) }, "P5"},
-		"somebody else's order":      {alter("o1", func(o *client.Order) { o.User = "eve" }), "P5"},
-		"another price":              {alter("o1", func(o *client.Order) { o.Amount = 6 }), "P5"},
-		"told paid, and not paid":    {alter("o1", func(o *client.Order) { o.State = "reserved" }), "P5"},
+		"an order that waits for its judgement": {func(r *reckoning) {
+			r.queued = 1
+			r.told = append(r.told, buyers.Order{ID: "o9", Click: 1, Quantity: 1, Seen: buyers.Queued})
+		}, ""},
+		"its unit is no free one": {func(r *reckoning) {
+			r.queued, r.account.sale.Items[0].Left = 1, 1
+			r.told = append(r.told, buyers.Order{ID: "o9", Click: 1, Quantity: 1, Seen: buyers.Queued})
+		}, ""},
+		"what others have queued is not free":    {func(r *reckoning) { r.queued, r.account.sale.Items[0].Left = 1, 1 }, ""},
+		"more is free than what is queued":       {func(r *reckoning) { r.queued, r.account.sale.Items[0].Left = 1, 2 }, "P2"},
+		"queued, and nothing is queued any more": {func(r *reckoning) { r.told = append(r.told, buyers.Order{ID: "o9", Click: 1, Seen: buyers.Queued}) }, "P5"},
+		"more orders wait than are queued": {func(r *reckoning) {
+			r.queued = 1
+			r.told = append(r.told, buyers.Order{ID: "o8", Click: 1, Seen: buyers.Queued}, buyers.Order{ID: "o9", Click: 2, Seen: buyers.Queued})
+		}, "P5"},
+		"reserved is not queued": {func(r *reckoning) {
+			r.queued = 1
+			r.told = append(r.told, buyers.Order{ID: "o9", Click: 1, Seen: buyers.Queued | buyers.Reserved})
+		}, "P5"},
+		"somebody else's order":   {alter("o1", func(o *client.Order) { o.User = "eve" }), "P5"},
+		"another price":           {alter("o1", func(o *client.Order) { o.Amount = 6 }), "P5"},
+		"told paid, and not paid": {alter("o1", func(o *client.Order) { o.State = "reserved" }), "P5"},
 		"told reserved, and rejected": {func(r *reckoning) {
 			alter("o2", func(o *client.Order) { o.State = "rejected" })(r)
 			r.account.sale.Items[0].Sold = 1

@@ -35,8 +35,8 @@ type Report struct {
 	Warnings []string `json:"warnings"`
 	Pace     []Pace   `json:"pace"`             // accepted, refused, looked, settled, turned_off, failed: those that occurred
 	Judged   *Judged  `json:"judged,omitempty"` // nil: no order was queued
-	// Saturated says that all connections were waiting for the server at one time: visits
-	// that left late did so because of it.
+	// Saturated says that 1 visit of 100, or more, stood in line since all connections were
+	// waiting for the server: visits that left late did so because of it.
 	Saturated bool         `json:"saturated"`
 	Late      Quantiles    `json:"late"` // how much after its instant a visit left
 	Stages    []Stage      `json:"stages"`
@@ -49,7 +49,7 @@ type Report struct {
 
 	Audit *client.AuditReport `json:"audit"` // nil: not asked for
 	Pass  bool                `json:"pass"`
-	// Unproved says why the promises could not be compared; then Pass is false.
+	// Unproved says why nothing is proved, though nothing is broken; then Pass is false.
 	Unproved string `json:"unproved,omitempty"`
 }
 
@@ -70,12 +70,13 @@ type Quantiles struct {
 }
 
 // Pace is the speed of one class of answers. Waited counts from the instant the step
-// was due, Served from its leaving.
+// was due, also where it was told to come again meanwhile (turned_off and failed count
+// each try by itself), Served from its leaving.
 type Pace struct {
 	Class     string    `json:"class"`
 	Answers   int64     `json:"answers"`
 	PerSecond float64   `json:"per_second"` // from the first to the last of them
-	Peak      float64   `json:"peak"`       // a second, in the best tenth of a second
+	Peak      float64   `json:"peak"`       // a second, in the best tenth of a second; 0: all came within less
 	Waited    Quantiles `json:"waited"`
 	Served    Quantiles `json:"served"`
 	// Waits is the whole distribution for the chart: pairs of quantile (0 to 1) and ms.

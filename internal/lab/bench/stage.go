@@ -20,7 +20,7 @@ import (
 type stage struct {
 	admin *client.Client
 	sale  client.AdminSale
-	ours  bool          // it was made for this run
+	ours  bool          // it was made for this run, or may have been
 	ahead time.Duration // of the server's clock before ours
 	start time.Time     // the plan's zero, by our clock
 }
@@ -82,9 +82,17 @@ func (o *Options) open(ctx context.Context, run string) (*stage, error) {
 		err = s.make(ctx, o, run)
 	}
 	if err == nil {
+		s.start = steady(s.start)
 		err = s.gate(ctx)
 	}
 	return s, err
+}
+
+// steady returns the instant as this process's steady clock knows it, so that a wall
+// clock that is set meanwhile moves nothing.
+func steady(t time.Time) time.Time {
+	now := time.Now()
+	return now.Add(t.Sub(now))
 }
 
 // find takes a sale that exists: at its start, or, where it sells already, soon.
@@ -121,23 +129,24 @@ func (s *stage) make(ctx context.Context, o *Options, id string) error {
 	}
 	opens := time.Now().Add(s.ahead + o.Sale.In + o.Profile.Before).Truncate(time.Millisecond)
 	hold := int64(o.Sale.Hold / time.Second)
+	s.sale.ID, s.ours = id, true // from here on, even if the answer is lost
 	_, err := s.admin.CreateSale(ctx, client.NewSale{
 		ID: id, Title: "Bench", StartsAt: instant(opens), EndsAt: instant(opens.Add(saleLength)),
 		PerUserLimit: o.Sale.Limit, HoldSeconds: &hold, Currency: currency, PreferredPath: o.Sale.Path,
 		Items: []client.NewItem{{SKU: item, Title: "Unit", Price: price, Stock: o.Sale.Stock}},
 	})
 	if err != nil {
+		s.ours = client.CodeOf(err).Unsure() // else it was refused
 		return err
 	}
-	s.ours = true
-	if s.sale, err = s.admin.Publish(ctx, id); err != nil {
+	made, err := s.admin.Publish(ctx, id)
+	if err == nil && made.PreferredPath == "fast" {
+		made, err = s.admin.Preheat(ctx, id)
+	}
+	if err != nil {
 		return err
 	}
-	if s.sale.PreferredPath == "fast" {
-		if s.sale, err = s.admin.Preheat(ctx, id); err != nil {
-			return err
-		}
-	}
+	s.sale = made
 	s.start = opens.Add(lead - s.ahead)
 	if late := time.Until(s.start) - o.Profile.Before; late < warmTime/2 {
 		return refuse(fmt.Sprintf("opening the sale took so long that the crowd would have to come in %v", late.Round(time.Millisecond)), "give it more time with a longer --in")
@@ -194,13 +203,28 @@ func (s *stage) gate(ctx context.Context) error {
 	return nil
 }
 
-// close ends a sale that was made for this run.
+// close ends a sale that was made for this run, however far its making came.
 func (s *stage) close(ctx context.Context, o *Options) error {
 	if !s.ours || o.Sale.Keep {
 		return nil
 	}
 	_, err := s.admin.CloseSale(ctx, s.sale.ID)
+	if errors.Is(err, client.ErrIllegalState) {
+		err = s.discard(ctx)
+	}
+	if errors.Is(err, client.ErrSaleNotFound) {
+		return nil // it was never made
+	}
 	return err
+}
+
+// discard deletes a draft that nobody has published.
+func (s *stage) discard(ctx context.Context) error {
+	draft, err := s.admin.AdminSale(ctx, s.sale.ID)
+	if err != nil {
+		return err
+	}
+	return s.admin.DeleteSale(ctx, draft.ID, draft.Version)
 }
 
 // serverVersion asks the first ops listener which version it runs; empty if it does not tell.

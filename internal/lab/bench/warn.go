@@ -12,23 +12,15 @@ func (r *Report) warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
-// busyShare is the part of the connections for visits that is taken for all of them:
-// some are always on their way between two visits.
-const busyShare = 0.9
-
-// saturated reports whether nearly all connections for visits were waiting for the
-// server at one time. Then visits that left late did so since it was slow, which is
-// what is measured, and not since the crowd was.
+// saturated reports whether so many visits stood in line, since all connections were
+// waiting for the server, that they are seen in the p99 of what left late. Then visits
+// did so because of the server, which is what is measured, and not of the crowd.
 func saturated(seen *traffic.Record) bool {
-	var inFlight, most int64
+	var offered int64
 	for i := range seen.Slots {
-		inFlight += seen.Slots[i].Sent
-		for _, n := range seen.Slots[i].Answers {
-			inFlight -= n
-		}
-		most = max(most, inFlight)
+		offered += seen.Slots[i].Offered
 	}
-	return float64(most) >= busyShare*float64(min(int64(seen.Connections), seen.Dialed))
+	return seen.Queued > 0 && 100*seen.Queued >= offered
 }
 
 // warn enters why the figures may not be what they seem.

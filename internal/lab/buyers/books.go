@@ -88,7 +88,7 @@ type Order struct {
 	Charged  bool                  // the shop has told of a charge for it, whose id is PaymentID(ID)
 	Outcome  string                // what the server said to the charge; empty: nothing yet
 
-	due time.Duration // of the click, after the start
+	due time.Duration // of the click, the first time, after the start
 }
 
 // PaymentID returns the id of the one charge for an order.
@@ -187,7 +187,7 @@ func (b *Books) Faults() []Fault {
 }
 
 // Judged returns how long buyers of queued orders waited, in µs from the instant at
-// which their click was due until they heard of the judgement.
+// which their click was due, the first time, until they heard of the judgement.
 func (b *Books) Judged() *hdrhistogram.Histogram {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -225,7 +225,7 @@ func (b *Books) tell(step *traffic.Step, o *sight, now time.Duration) (Order, St
 		return Order{}, 0
 	case e == nil:
 		e = &Order{
-			ID: o.id, Buyer: step.Buyer, Click: o.click, Quantity: o.quantity, Amount: o.amount, Currency: o.currency, due: step.Due,
+			ID: o.id, Buyer: step.Buyer, Click: o.click, Quantity: o.quantity, Amount: o.amount, Currency: o.currency, due: step.Since(),
 		}
 		s.orders[o.id] = e
 	case e.Buyer != step.Buyer || step.Kind == traffic.Buy && e.Click != o.click:

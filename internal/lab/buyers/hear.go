@@ -92,6 +92,9 @@ func (c *Script) again(s *traffic.Step, out *traffic.Outcome, after time.Duratio
 	}
 	next := *s
 	next.Tries++
+	if next.First, next.Again = s.Since(), true; out.Class == traffic.Looked { // still queued: that was an answer
+		next.First, next.Again = 0, false
+	}
 	out.Next = &next
 	out.After = after + time.Duration(c.lot(s, traffic.Kinds+traffic.Kind(s.Tries&0x7f)).Int64N(int64(spread)))
 }

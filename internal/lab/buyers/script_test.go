@@ -304,3 +304,33 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	_, err := buyers.New(w.cast, w.books, good)
 	assert.NoError(t, err)
 }
+
+// TestWaitsGoOn: a click that comes again has waited since it was due for the first time,
+// and so has the order that it becomes; a poll of an order that is still queued waits for
+// an answer of its own.
+func TestWaitsGoOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *buyers.Options) { o.Start, o.Conduct = time.Now().Add(-time.Hour), buyers.Conduct{Again: 3} })
+	busy := wire.Answer{Status: 503, RetryAfter: []byte("2"), Body: problem("busy")}
+	due := time.Hour - 9*time.Minute
+	s := traffic.Step{Kind: traffic.Buy, Buyer: 1, Due: due}
+	for range 2 {
+		next := w.hear(s, busy).Next
+		require.NotNil(t, next)
+		next.Due = s.Due + 4*time.Minute
+		s = *next
+		assert.Equal(t, due, s.Since())
+	}
+	next := w.script.Heard(&s, nil, errors.New("reset")).Next
+	require.NotNil(t, next)
+	assert.Equal(t, due, next.Since())
+	s = *w.hear(*next, wire.Answer{Status: 202, Body: order("ord_1", "queued")}).Next
+	s.Due = time.Hour
+	assert.Equal(t, time.Hour, s.Since(), "a poll is another step")
+	turned := w.hear(s, busy).Next
+	assert.Equal(t, time.Hour, turned.Since())
+	again := w.hear(*turned, wire.Answer{Status: 200, Body: order("ord_1", "queued")}).Next
+	assert.False(t, again.Again)
+	w.hear(*again, wire.Answer{Status: 200, Body: order("ord_1", "reserved")})
+	assert.InDelta(t, 9*time.Minute.Microseconds(), w.books.Judged().Max(), float64(30*time.Second.Microseconds()))
+}

@@ -7,9 +7,14 @@ import (
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
-// flushEvery is how often the processes of PostgreSQL hand in what they have counted:
-// what is read more often goes by leaps.
+// flushEvery is how often the processes of PostgreSQL hand in what they have counted,
+// at most: what is read more often goes by leaps, and what each did in its last second
+// is missing until it works again, or has been idle for ten.
 const flushEvery = time.Second
+
+// Settle is how long after a crowd a PostgreSQL should be watched, so that what those of
+// its processes hand in that are still at work is not missed.
+const Settle = flushEvery + 200*time.Millisecond
 
 // postgres is a PostgreSQL, seen through its statistics.
 type postgres struct {
@@ -53,6 +58,9 @@ func (p *postgres) read(ctx context.Context) (reading, error) {
 	now.life = p.life
 	return now, nil
 }
+
+// final lets the next reading, which is the last, take the counters too.
+func (p *postgres) final() { p.counted = time.Time{} }
 
 // fill reads the row of a statement and adds its figures, if there is one.
 func (p *postgres) fill(ctx context.Context, now *reading, name string, into []any, figures func() []figure) error {
@@ -99,13 +107,13 @@ func (p *postgres) database(ctx context.Context, now *reading) error {
 	return p.fill(ctx, now, "database", []any{&commits, &rollbacks, &inserted, &updated, &hit, &fetched, &deadlocks, &life}, func() []figure {
 		p.life = life
 		return []figure{
-			{name: "commits/s", unit: "1/s", kind: rate, value: commits},
-			{name: "rollbacks/s", unit: "1/s", kind: rate, value: rollbacks},
-			{name: "rows inserted/s", unit: "1/s", kind: rate, value: inserted},
-			{name: "rows updated/s", unit: "1/s", kind: rate, value: updated},
-			{name: "blocks found/s", unit: "1/s", kind: rate, value: hit},
-			{name: "blocks read/s", unit: "1/s", kind: rate, value: fetched},
-			{name: "deadlocks/s", unit: "1/s", kind: rate, value: deadlocks},
+			{name: "commits/s", unit: "1/s", kind: late, value: commits},
+			{name: "rollbacks/s", unit: "1/s", kind: late, value: rollbacks},
+			{name: "rows inserted/s", unit: "1/s", kind: late, value: inserted},
+			{name: "rows updated/s", unit: "1/s", kind: late, value: updated},
+			{name: "blocks found/s", unit: "1/s", kind: late, value: hit},
+			{name: "blocks read/s", unit: "1/s", kind: late, value: fetched},
+			{name: "deadlocks/s", unit: "1/s", kind: late, value: deadlocks},
 		}
 	})
 }

@@ -34,6 +34,8 @@ type Options struct {
 	Every time.Duration
 	// Start is the zero of the series, which may be to come. Zero is now.
 	Start time.Time
+	// Before is how long before Start the crowd comes.
+	Before time.Duration
 }
 
 const (
@@ -108,7 +110,7 @@ func (p *Probe) begin(ctx context.Context) {
 func (p *Probe) open(ctx context.Context, o *Options) error {
 	add := func(name string, s source, err error) error {
 		if err == nil {
-			p.watched = append(p.watched, &watched{source: s, recorder: newRecorder(name)})
+			p.watched = append(p.watched, &watched{source: s, recorder: newRecorder(name, -o.Before)})
 		}
 		return err
 	}
@@ -178,6 +180,9 @@ func (p *Probe) watch(ctx context.Context, w *watched) {
 			return
 		case <-p.stop:
 			last = true
+			if s, ok := w.source.(interface{ final() }); ok {
+				s.final()
+			}
 		case <-tick.C:
 		}
 		asked := time.Since(p.start)

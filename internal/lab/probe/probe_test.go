@@ -49,7 +49,7 @@ func (s *script) close()                        { s.closed.Add(1) }
 func watching(ctx context.Context, scripts ...*script) *Probe {
 	p := &Probe{start: time.Now(), every: 250 * time.Millisecond, stop: make(chan struct{})}
 	for _, s := range scripts {
-		p.watched = append(p.watched, &watched{source: s, recorder: newRecorder("script")})
+		p.watched = append(p.watched, &watched{source: s, recorder: newRecorder("script", 0)})
 	}
 	p.begin(ctx)
 	return p

@@ -12,6 +12,12 @@ type Series struct {
 	Name   string       `json:"name"`   // cpu, memory, calls/s, queued slips, …
 	Unit   string       `json:"unit"`   // cores, bytes, bytes/s, 1/s, 1, s
 	Points [][2]float64 `json:"points"` // seconds after the start, value; by time
+
+	// Lag is how many seconds what has happened may be missing from a counter while those
+	// who count are busy; 0 is none. Such a rate goes by leaps, and Grown says by how much
+	// the counter has grown in all since the crowd came (Options.Before).
+	Lag   float64 `json:"lag_s,omitempty"`
+	Grown float64 `json:"grown,omitempty"`
 }
 
 // Note is what a reader of the series should know of a source.
@@ -27,6 +33,7 @@ type kind uint8
 const (
 	gauge kind = iota // the value itself
 	rate              // a counter: its growth a second
+	late              // the same, of a counter that lags
 	mean              // sum and count of events: the mean of those since the reading before
 )
 
@@ -56,6 +63,7 @@ const (
 // recorder makes series of the readings of one source.
 type recorder struct {
 	source string
+	from   time.Duration // when the crowd comes
 	series []*Series
 	byName map[string]*Series
 	before map[string]counted
@@ -75,8 +83,8 @@ type counted struct {
 	value, count float64
 }
 
-func newRecorder(source string) *recorder {
-	return &recorder{source: source, byName: make(map[string]*Series), before: make(map[string]counted), said: make(map[string]bool)}
+func newRecorder(source string, from time.Duration) *recorder {
+	return &recorder{source: source, from: from, byName: make(map[string]*Series), before: make(map[string]counted), said: make(map[string]bool)}
 }
 
 // heard records a reading.
@@ -95,12 +103,19 @@ func (r *recorder) heard(at time.Duration, now *reading) {
 	}
 	for i := range now.figures {
 		f := &now.figures[i]
-		value, ok := f.value, true
+		old, value, ok := r.before[f.name], f.value, true
 		if f.kind != gauge {
 			value, ok = r.change(at, f)
 		}
-		if ok {
-			r.add(at, f, value)
+		if !ok {
+			continue
+		}
+		s := r.add(at, f, value)
+		if f.kind == late {
+			s.Lag = flushEvery.Seconds()
+			if at > r.from {
+				s.Grown += f.value - old.value
+			}
 		}
 	}
 	if r.full {
@@ -133,7 +148,7 @@ func (r *recorder) change(at time.Duration, f *figure) (float64, bool) {
 	return grown / passed.Seconds(), known && passed > 0
 }
 
-func (r *recorder) add(at time.Duration, f *figure, value float64) {
+func (r *recorder) add(at time.Duration, f *figure, value float64) *Series {
 	s := r.byName[f.name]
 	if s == nil {
 		s = &Series{Source: r.source, Name: f.name, Unit: f.unit}
@@ -142,6 +157,7 @@ func (r *recorder) add(at time.Duration, f *figure, value float64) {
 	}
 	s.Points = append(s.Points, [2]float64{at.Seconds(), value})
 	r.full = r.full || len(s.Points) >= mostPoints
+	return s
 }
 
 // failed records that a reading came to nothing.

@@ -29,7 +29,7 @@ func (r *recorder) points(name string) [][2]float64 {
 
 func TestFiguresBecomePoints(t *testing.T) {
 	t.Parallel()
-	r := newRecorder("server")
+	r := newRecorder("server", 0)
 	level := func(value float64) figure { return figure{name: "level", unit: "1", value: value} }
 	r.heard(at(-1), &reading{figures: []figure{level(3), counter(100), sized(10, 2)}})
 	r.heard(at(-0.5), &reading{figures: []figure{level(4), counter(150), sized(10, 2)}})
@@ -40,10 +40,25 @@ func TestFiguresBecomePoints(t *testing.T) {
 	require.Empty(t, r.notes)
 }
 
+// A counter that lags tells too how much it grew since the crowd came, whatever was
+// told late, and also where it began anew.
+func TestGrown(t *testing.T) {
+	t.Parallel()
+	r := newRecorder("postgres", at(-3))
+	for _, told := range []struct{ at, rows float64 }{{-6, 100}, {-5, 140}, {-2, 150}, {-1, 150}, {0, 450}, {1, 10}, {2, 30}} {
+		r.heard(at(told.at), &reading{figures: []figure{counter(told.rows), {name: "rows/s", kind: late, value: told.rows}}})
+	}
+	require.InDelta(t, 330, r.byName["rows/s"].Grown, 1e-9)
+	require.InDelta(t, 1, r.byName["rows/s"].Lag, 1e-9)
+	require.Equal(t, r.points("calls/s"), r.points("rows/s"))
+	require.Zero(t, r.byName["calls/s"].Grown)
+	require.Zero(t, r.byName["calls/s"].Lag)
+}
+
 // A figure that is not told each time is counted from when it was last told.
 func TestRareFigure(t *testing.T) {
 	t.Parallel()
-	r := newRecorder("postgres")
+	r := newRecorder("postgres", 0)
 	r.heard(at(0), &reading{figures: []figure{counter(0)}})
 	r.heard(at(1), &reading{})
 	r.heard(at(2), &reading{figures: []figure{counter(50)}})
@@ -59,7 +74,7 @@ func TestRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRecorder("redis")
+			r := newRecorder("redis", 0)
 			r.heard(at(1), &tt.before)
 			r.heard(at(2), &tt.after)
 			require.Empty(t, r.points("calls/s"))
@@ -78,7 +93,7 @@ func TestRestart(t *testing.T) {
 func TestRates(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		r := newRecorder("server")
+		r := newRecorder("server", 0)
 		var want [][2]float64
 		var clock, before time.Duration
 		var value, old float64
@@ -105,7 +120,7 @@ func TestRates(t *testing.T) {
 
 func TestOutageIsAGap(t *testing.T) {
 	t.Parallel()
-	r := newRecorder("nginx")
+	r := newRecorder("nginx", 0)
 	r.heard(at(0), &reading{figures: []figure{counter(0)}})
 	r.failed(at(1), errors.New("connection refused"))
 	r.failed(at(2), errors.New("connection reset"))
@@ -121,7 +136,7 @@ func TestOutageIsAGap(t *testing.T) {
 
 func TestRemarksAreSaidOnce(t *testing.T) {
 	t.Parallel()
-	r := newRecorder("postgres")
+	r := newRecorder("postgres", 0)
 	for i := range 3 {
 		r.heard(at(float64(i)), &reading{remarks: []string{"hides much"}})
 	}
@@ -130,7 +145,7 @@ func TestRemarksAreSaidOnce(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	r := newRecorder("server")
+	r := newRecorder("server", 0)
 	for i := range mostPoints {
 		require.False(t, r.full)
 		r.heard(at(float64(i)), &reading{figures: []figure{{name: "level", unit: "1", value: 1}}})

@@ -111,6 +111,8 @@ func TestWatchesASale(t *testing.T) {
 	require.Positive(t, last(told.values(t, "redis memory")))
 	require.Contains(t, told, "redis main thread")
 	require.Positive(t, slices.Max(told.values(t, "postgres log written")))
+	told.values(t, "postgres rows inserted/s")
+	require.Positive(t, told["postgres rows inserted/s"].Lag)
 	require.Positive(t, last(told.values(t, "postgres size")))
 	require.Positive(t, slices.Max(told.values(t, "postgres connections")))
 	require.Contains(t, told, "postgres cpu", "it runs on this machine")

@@ -105,7 +105,10 @@ func (h *shard) enter(e *entry) {
 	h.answers[class]++
 	verdict := h.verdicts.number(e.outcome.Verdict)
 	bump(&h.counts[e.step.Kind], verdict)
-	waited := e.heard - e.step.Due
+	waited := e.heard - e.step.Since()
+	if class == TurnedOff || class == Failed {
+		waited = e.heard - e.step.Due // that was no answer yet: each try counts by itself
+	}
 	note(&h.waited[class], waited)
 	if e.sent == unsent {
 		h.unsent++

@@ -35,6 +35,26 @@ func TestServerTiming(t *testing.T) {
 	}
 }
 
+// TestWaitsSinceTheFirstTime: an answer has waited since its step was due for the first
+// time; being told to come again, and no answer, wait by themselves.
+func TestWaitsSinceTheFirstTime(t *testing.T) {
+	t.Parallel()
+	b := newBooks(time.Second)
+	step := &Step{Kind: Buy, Due: 3 * time.Second, First: time.Second, Again: true}
+	for class := range Classes {
+		b.shards[0].enter(&entry{step: step, outcome: &Outcome{Class: class}, sent: 3 * time.Second, heard: 4 * time.Second})
+	}
+	r := b.record()
+	for class := range Classes {
+		want := 3_000_000
+		if class == TurnedOff || class == Failed {
+			want = 1_000_000
+		}
+		assert.InDelta(t, want, r.Waited[class].Max(), 3000, class)
+		assert.InDelta(t, 1_000_000, r.Served[class].Max(), 1000)
+	}
+}
+
 func TestWaitBuckets(t *testing.T) {
 	t.Parallel()
 	bounds := WaitBuckets()

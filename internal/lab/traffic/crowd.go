@@ -3,6 +3,7 @@ package traffic
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,6 +122,7 @@ func (r *run) warm(ctx context.Context) error {
 	if r.workers[0].connected.Load() == 0 {
 		return fmt.Errorf("%w: %w", errUnreachable, r.whyNot())
 	}
+	r.visits.full = int64(math.Ceil(busyShare * float64(r.workers[0].connected.Load())))
 	now := time.Now()
 	r.start = now.Add(settleTime - min(0, r.visits.plan[0].At))
 	if !r.wish.IsZero() {
@@ -169,7 +171,7 @@ func (r *run) cut() {
 func (r *run) record() *Record {
 	record := r.books.record()
 	record.Start, record.Dialed, record.Abandoned = r.start, r.dialed.Load(), r.follows.abandon()
-	record.Connections = r.first
+	record.Connections, record.Queued = r.first, r.visits.queued.Load()
 	taken, due := int(r.visits.taken.Load()), dueBy(r.visits.plan, r.now())
 	if due > taken {
 		record.Abandoned += int64(due - taken)

@@ -16,8 +16,10 @@ type Record struct {
 
 	// Verdicts counts the answers of each kind by what they meant.
 	Verdicts [Kinds]map[string]int64
-	// Waited holds, per class, µs from the instant a step was due to its answer;
-	// Served, from the request's leaving to its answer.
+	// Waited holds, per class, µs from the instant a step was due to its answer; where it
+	// was told to come again or got none, from the first time (Step.Since), but for each
+	// answer TurnedOff or Failed by itself. Served is from the request's leaving to its
+	// answer.
 	Waited, Served [Classes]*hdrhistogram.Histogram
 	// Late holds, in µs, how much after its instant each visit left. That is the
 	// crowd's own failing, unless the server's slowness held every connection.
@@ -30,6 +32,9 @@ type Record struct {
 
 	Abandoned int64 // steps that were due and never carried out
 	Dialed    int64 // connections opened
+	// Queued counts the visits that were due while nearly all connections for visits were
+	// under way with another one and none was free: they left late because of the server.
+	Queued int64
 
 	Connections int // for visits, at most; those for what follows come on top
 }

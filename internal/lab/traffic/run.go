@@ -20,9 +20,21 @@ type Step struct {
 	Order   string
 	Receipt string
 	Tries   int
+	// First is when a step was due for the first time that is Again the same.
+	First time.Duration
+	Again bool
 	// Target is where the step goes, for its host and prefix. Run sets it before it
 	// asks for the request.
 	Target *wire.Target
+}
+
+// Since returns when the wait began that ends with the step's answer: where it was told
+// to come again before, with the first time.
+func (s *Step) Since() time.Duration {
+	if s.Again {
+		return s.First
+	}
+	return s.Due
 }
 
 // Class says which histogram an answer belongs to.

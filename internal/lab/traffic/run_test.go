@@ -133,6 +133,7 @@ func TestOnTime(t *testing.T) {
 		assert.Equal(t, int64(100), within(r, 0, 100*time.Millisecond).Offered)
 		assert.Equal(t, w.opts.Start.UnixNano(), r.Start.UnixNano())
 		assert.Equal(t, int64(12), r.Dialed)
+		assert.Zero(t, r.Queued)
 	})
 }
 
@@ -159,6 +160,27 @@ func TestStall(t *testing.T) {
 		assert.Greater(t, r.Late.Max(), int64(400_000))
 		assert.Equal(t, int64(10), within(r, begins, ends).Sent)
 		assert.Equal(t, int64(500), within(r, begins, ends).Offered)
+		assert.GreaterOrEqual(t, r.Queued, int64(400), "those who were due in the stall, and found no connection")
+	})
+}
+
+// Where there is a connection for each visit, none stands in line: neither slow answers
+// nor the connections of what follows, nor visits that fail without one, say otherwise.
+func TestNobodyQueues(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(every(10, 0), takes(time.Second))
+		w.script.think, w.opts.Followers = time.Millisecond, 10
+		r := w.run(t, t.Context())
+		assert.Equal(t, int64(10), answers(r, Settled))
+		assert.Zero(t, r.Queued)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(every(100, 10*time.Millisecond), takes(5*time.Millisecond))
+		time.AfterFunc(time.Until(w.opts.Start)+507*time.Millisecond, func() { w.shops[0].close(true) })
+		r := w.run(t, t.Context())
+		assert.Equal(t, int64(49), answers(r, Failed))
+		assert.Zero(t, r.Queued)
 	})
 }
 

@@ -16,7 +16,16 @@ type visits struct {
 	turn  chan struct{}
 	alarm alarm // of the one whose turn it is
 	now   func() time.Duration
+
+	idle   atomic.Int64 // workers that wait for a visit
+	busy   atomic.Int64 // visits that are under way
+	full   int64        // so many busy workers are nearly all
+	queued atomic.Int64 // visits that were due, and no worker was there to take them
 }
+
+// busyShare is the part of the connections for visits that is taken for all of them:
+// some are always being opened anew.
+const busyShare = 0.9
 
 func newVisits(plan []Visit, now func() time.Duration, a alarm) *visits {
 	v := &visits{plan: plan, turn: make(chan struct{}, 1), alarm: a, now: now}
@@ -28,8 +37,13 @@ func newVisits(plan []Visit, now func() time.Duration, a alarm) *visits {
 // was one before ctx ended.
 func (v *visits) next(ctx context.Context, s *Step) bool {
 	if ok, over := v.claim(s); ok || over {
+		if ok && v.idle.Load() == 0 && v.busy.Load() >= v.full {
+			v.queued.Add(1)
+		}
 		return ok
 	}
+	v.idle.Add(1)
+	defer v.idle.Add(-1)
 	select {
 	case <-v.turn:
 	case <-ctx.Done():
@@ -59,6 +73,7 @@ func (v *visits) claim(s *Step) (ok, over bool) {
 			return false, false
 		}
 		if v.taken.CompareAndSwap(i, i+1) {
+			v.busy.Add(1)
 			*s = Step{Due: visit.At, Kind: visit.Kind, Buyer: visit.Buyer, Click: visit.Click}
 			return true, false
 		}
@@ -74,7 +89,7 @@ func (v *visits) due() time.Duration {
 }
 
 // answered is told of each visit that is over.
-func (v *visits) answered() {}
+func (v *visits) answered() { v.busy.Add(-1) }
 
 // mostFollowing bounds how many steps may wait to follow.
 const mostFollowing = 1 << 20

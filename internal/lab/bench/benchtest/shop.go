@@ -33,6 +33,9 @@ const (
 	Loses         // P7: says paid and does not record it
 	Breaks        // P9: answers with an internal error
 	Blames        // no lie at all: it is out of order and says so, to everybody
+	Pauses        // nor is this one: it is paused
+	Unaudited     // audits nothing
+	Stalls        // makes a sale and does not say so until the caller has gone
 )
 
 // Shop is a seller of one sale.
@@ -68,12 +71,11 @@ func Serve(tb testing.TB, lie Lie) *Shop {
 	handle("GET /v1/admin/stats", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, client.Stats{Time: time.Now()}) })
 	handle("POST /v1/admin/sales", s.create)
 	handle("GET /v1/admin/sales/{sale}", s.show)
-	handle("POST /v1/admin/sales/{sale}/publish", s.show)
+	handle("DELETE /v1/admin/sales/{sale}", s.delete)
+	handle("POST /v1/admin/sales/{sale}/publish", s.publish)
 	handle("POST /v1/admin/sales/{sale}/close", s.close)
 	handle("GET /v1/admin/orders", s.list)
-	handle("POST /v1/admin/sales/{sale}/audit", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, client.AuditReport{At: time.Now()})
-	})
+	handle("POST /v1/admin/sales/{sale}/audit", s.audit)
 	handle("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "no_such_path") })
 	server := httptest.NewServer(mux)
 	tb.Cleanup(server.Close)
@@ -100,10 +102,36 @@ func (s *Shop) create(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.sale = client.AdminSale{
-		ID: n.ID, Status: "scheduled", PerUserLimit: n.PerUserLimit, Currency: n.Currency, Path: "direct", PreferredPath: "direct",
+		ID: n.ID, Version: 1, State: draft, Status: "scheduled", PerUserLimit: n.PerUserLimit, Currency: n.Currency, Path: "direct", PreferredPath: "direct",
 		Items: []client.AdminItem{{SKU: n.Items[0].SKU, Price: n.Items[0].Price, Stock: n.Items[0].Stock}},
 	}
+	if s.lie == Stalls {
+		s.mu.Unlock()
+		<-r.Context().Done()
+		s.mu.Lock()
+	}
 	answer(w, http.StatusCreated, s.sale)
+}
+
+// The states of a sale.
+const (
+	draft   = "draft"
+	closed  = "closed"
+	deleted = "deleted"
+)
+
+func (s *Shop) publish(w http.ResponseWriter, r *http.Request) {
+	s.sale.State = "published"
+	s.show(w, r)
+}
+
+func (s *Shop) delete(w http.ResponseWriter, _ *http.Request) {
+	if s.sale.State != draft {
+		refuse(w, http.StatusConflict, client.ErrIllegalState)
+		return
+	}
+	s.sale.State = deleted
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // count returns the units held by all and by one user.
@@ -126,16 +154,36 @@ func (s *Shop) show(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, s.sale)
 }
 
+func (s *Shop) audit(w http.ResponseWriter, _ *http.Request) {
+	found := client.AuditReport{At: time.Now()}
+	if s.lie != Unaudited {
+		found.Sales = []client.AuditSale{{ID: s.sale.ID}}
+	}
+	answer(w, http.StatusOK, found)
+}
+
 func (s *Shop) close(w http.ResponseWriter, r *http.Request) {
-	s.sale.State, s.sale.Status = "closed", "closed"
+	if s.sale.State == draft {
+		refuse(w, http.StatusConflict, client.ErrIllegalState)
+		return
+	}
+	s.sale.State, s.sale.Status = closed, closed
 	s.show(w, r)
 }
 
 // Closed reports whether the sale was closed.
-func (s *Shop) Closed() bool {
+func (s *Shop) Closed() bool { return s.state() == closed }
+
+// Made reports whether there is, or was, a sale.
+func (s *Shop) Made() bool { return s.state() != "" }
+
+// Deleted reports whether the draft of the sale was deleted.
+func (s *Shop) Deleted() bool { return s.state() == deleted }
+
+func (s *Shop) state() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sale.State == "closed"
+	return s.sale.State
 }
 
 // Orders returns how many orders there are.
@@ -172,6 +220,8 @@ func (s *Shop) buy(w http.ResponseWriter, r *http.Request) {
 	case s.lie == Blames:
 		w.Header().Set("Retry-After", "1")
 		refuse(w, http.StatusServiceUnavailable, client.ErrUnavailable)
+	case s.lie == Pauses:
+		refuse(w, http.StatusConflict, client.ErrPaused)
 	case s.lie == GivesUp:
 		refuse(w, http.StatusConflict, client.ErrSoldOut)
 	case his+a.Quantity > s.sale.PerUserLimit && s.lie != Forgets && s.lie != Repeats:
