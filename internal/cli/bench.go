@@ -45,7 +45,7 @@ type benchCmd struct {
 // benchSale is what is sold.
 type benchSale struct {
 	Sale  string        `group:"The sale" placeholder:"ID" help:"Come to this sale, at its start or, if it is live, now. Without it one is made, and closed in the end."`
-	Stock int64         `group:"The sale" default:"1000" help:"Units of the sale that is made."`
+	Stock *int64        `group:"The sale" placeholder:"N" help:"Units of the sale that is made: without it, as many as the profile says (1,000, or one for each buy)."`
 	Path  string        `group:"The sale" default:"" enum:",fast,direct" help:"fast or direct: the path of the sale that is made; the server's own choice without it."`
 	Hold  time.Duration `group:"The sale" default:"5m" help:"How long it waits for payment."`
 	Limit int64         `group:"The sale" default:"1" help:"Units a buyer."`
@@ -100,7 +100,7 @@ func (c *benchCmd) Help() string {
 	for _, p := range bench.Presets() {
 		fmt.Fprintf(&b, "\n  %-9s %s", p.Name, p.Doc)
 	}
-	b.WriteString("\n\nThe crowd and the server share this machine's cores where both run on it. Connections from loopback are of the house and meet no limit of the gate.")
+	b.WriteString("\n\nThe crowd and the server share this machine's cores where both run on it. Connections from loopback are of the house and meet no limit of the gate, unless a proxy brings them.")
 	return b.String()
 }
 
@@ -144,7 +144,7 @@ func (c *benchCmd) Run(ctx context.Context, s *session) error {
 
 func (c *benchCmd) options(s *session) (bench.Options, error) {
 	o := bench.Options{
-		Sale:        bench.Sale{ID: c.Sale, Stock: c.Stock, Path: c.Path, Hold: c.Hold, Limit: c.Limit, In: c.In, Keep: c.Keep},
+		Sale:        bench.Sale{ID: c.Sale, Path: c.Path, Hold: c.Hold, Limit: c.Limit, In: c.In, Keep: c.Keep},
 		Connections: c.Connections, Timeout: c.Timeout, Seed: c.Seed,
 		Probe:   probe.Options{Ops: c.Ops, Redis: c.Redis, Postgres: c.Postgres, Nginx: c.Nginx},
 		Version: currentVersion(), Command: s.command(), Progress: terminal(s, c.JSON),
@@ -167,7 +167,7 @@ func (c *benchCmd) options(s *session) (bench.Options, error) {
 
 func (c *benchCmd) check() error {
 	switch {
-	case c.Stock < 1 || c.Limit < 1:
+	case c.Stock != nil && *c.Stock < 1 || c.Limit < 1:
 		return &usageError{message: "a sale needs units, and buyers a limit", hint: "write --stock and --limit as whole numbers from 1"}
 	case c.Hold < time.Second || c.Hold%time.Second != 0:
 		return &usageError{message: "--hold: it is whole seconds", hint: "write it like 30s or 5m"}
@@ -178,7 +178,7 @@ func (c *benchCmd) check() error {
 	case c.Tokens != "" && c.JWTKey != "":
 		return &usageError{message: "--tokens and --jwt-key both say who the buyers are", hint: "name one of them"}
 	case c.Rate != nil && (c.From != nil || c.To != nil):
-		return &usageError{message: "--rate is --from and --to at once", hint: "name it, or those"}
+		return &usageError{message: "--rate says the same as --from and --to together", hint: "use either"}
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (c *benchCmd) check() error {
 func (c *benchCmd) crowd(o *bench.Options) {
 	for _, preset := range bench.Presets() {
 		if preset.Name == c.Profile {
-			o.Name, o.Profile, o.Conduct = preset.Name, preset.Profile, preset.Conduct
+			o.Name, o.Profile, o.Conduct, o.Sale.Stock = preset.Name, preset.Profile, preset.Conduct, preset.Stock
 		}
 	}
 	p, w := &o.Profile, &o.Conduct
@@ -200,6 +200,7 @@ func (c *benchCmd) crowd(o *bench.Options) {
 	if c.From != nil || c.To != nil {
 		p.Spread, p.Length = 0, cmp.Or(p.Length, 10*time.Second)
 	}
+	set(&o.Sale.Stock, c.Stock)
 	set(&p.Buyers, c.Buyers)
 	set(&p.Spread, c.Spread)
 	set(&p.From, c.From)

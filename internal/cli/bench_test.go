@@ -72,7 +72,7 @@ func TestBenchOfFilesThatCannotBe(t *testing.T) {
 	for _, flag := range []string{"--out", "--html"} {
 		shop := benchtest.Serve(t, benchtest.Honest)
 		code, text, errs := invoke(t, environ, "bench", shop.URL, "--jwt-key", secret, flag, filepath.Join(dir, "none", "file"))
-		assert.Equal(t, ExitFailure, code)
+		assert.Equal(t, ExitUsage, code)
 		assert.Empty(t, text)
 		assert.Contains(t, errs, "no such file or directory")
 		assert.Zero(t, shop.Orders())
@@ -120,7 +120,7 @@ func TestBenchUsage(t *testing.T) {
 		{local, "--hold 1500ms", ExitUsage, "--hold"},
 		{local, "--in 10ms", ExitUsage, "--in"},
 		{local, "--timeout 0s", ExitUsage, "--timeout"},
-		{local, "--rate 5 --from 3", ExitUsage, "--rate is --from and --to"},
+		{local, "--rate 5 --from 3", ExitUsage, "--rate says the same"},
 		{local, "--profile riot", ExitUsage, "--profile"},
 		{local, "--path slow", ExitUsage, "--path"},
 		{local, "--pay 2 --tokens " + tokens, ExitUsage, "the shares that pay and cancel"},

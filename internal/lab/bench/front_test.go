@@ -27,9 +27,12 @@ func TestBehindNginx(t *testing.T) {
 	listen, status := testenv.FreeAddr(t), testenv.FreeAddr(t)
 	conf := string(raw)
 	for _, change := range [][2]string{
-		{"shop-1:8080", strings.TrimPrefix(f.Servers[0].URL, "http://")}, {"shop-2:8080", strings.TrimPrefix(f.Servers[1].URL, "http://")},
-		{"listen 80 ", "listen " + listen + " "}, {"listen 127.0.0.1:8081;", "listen " + status + ";"},
-		{"rate=20000r/s", "rate=200r/s"}, {"burst=32768", "burst=40"},
+		{"shop-1:8080", strings.TrimPrefix(f.Servers[0].URL, "http://")},
+		{"shop-2:8080", strings.TrimPrefix(f.Servers[1].URL, "http://")},
+		{"listen 80 ", "listen " + listen + " "},
+		{"listen 127.0.0.1:8081;", "listen " + status + ";"},
+		{"rate=20000r/s", "rate=200r/s"},
+		{"burst=32768", "burst=40"},
 	} {
 		require.Contains(t, conf, change[0])
 		conf = strings.ReplaceAll(conf, change[0], change[1])

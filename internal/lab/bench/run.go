@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/doorbuster/doorbuster/client"
 	"github.com/doorbuster/doorbuster/internal/lab/buyers"
 	"github.com/doorbuster/doorbuster/internal/lab/probe"
 	"github.com/doorbuster/doorbuster/internal/lab/traffic"
@@ -93,6 +94,9 @@ func (b *bench) run(ctx context.Context) (report *Report, err error) {
 	if err = b.prepare(); err != nil {
 		return nil, err
 	}
+	if err = b.beKnown(ctx); err != nil {
+		return nil, err
+	}
 	b.report.Server = b.serverVersion(ctx)
 	watched, err := b.watchParts(ctx)
 	if err != nil {
@@ -116,6 +120,25 @@ func (b *bench) run(ctx context.Context) (report *Report, err error) {
 		r.Unproved = err.Error()
 	}
 	return r, err
+}
+
+// beKnown tries a buyer's token at every server: one that knows no token of the crowd,
+// as an instance with a key of its own, would turn its share of it away.
+func (b *bench) beKnown(ctx context.Context) error {
+	for _, url := range b.URLs {
+		c, err := client.New(client.Options{URL: url, Token: b.cast.Token(0), Retry: client.Retry{Tries: 1}})
+		if err != nil {
+			return err
+		}
+		call, cancel := context.WithTimeout(ctx, b.Timeout)
+		_, err = c.Orders(call, client.OrderQuery{Limit: 1})
+		cancel()
+		if client.CodeOf(err) == client.ErrUnauthenticated {
+			return sale.Invalid("url", url+" does not know the tokens of this crowd",
+				"start all instances with one key (auth.jwt.secret_file), or sign with theirs: --jwt-key, --issuer, --audience")
+		}
+	}
+	return nil
 }
 
 // prepare makes what the crowd does and begins the report.

@@ -272,6 +272,25 @@ func TestEmbeddedServer(t *testing.T) {
 	assert.NotContains(t, text, "Judge delay")
 }
 
+// TestForeignTokens: a crowd whose tokens a server does not know is not sent, and no
+// sale stays open for it.
+func TestForeignTokens(t *testing.T) {
+	t.Parallel()
+	s := testenv.Serve(t)
+	other := testenv.Serve(t)
+	o := shop(s, minted(t, other.Dir))
+	r, err := bench.Run(t.Context(), o)
+	require.ErrorContains(t, err, s.URL+" does not know the tokens of this crowd")
+	assert.Nil(t, r)
+	api, err := client.New(client.Options{URL: s.URL, Token: s.AdminKey()})
+	require.NoError(t, err)
+	sales, err := api.AdminSales(t.Context(), client.SaleQuery{})
+	require.NoError(t, err)
+	for i := range sales.Data {
+		assert.Equal(t, "closed", sales.Data[i].State)
+	}
+}
+
 func TestThreeInstances(t *testing.T) {
 	t.Parallel()
 	f := testenv.ServeFleet(t, testenv.FleetOptions{})

@@ -65,7 +65,7 @@ func (c *Script) turnedOff(s *traffic.Step, a *wire.Answer) traffic.Outcome {
 	code := codeOf(a)
 	out := traffic.Outcome{Class: traffic.TurnedOff, Verdict: c.verdict(a.Status, code)}
 	known := client.CodeError(out.Verdict)
-	if s.Kind == traffic.Buy && known != client.ErrBusy && known != client.ErrRateLimited {
+	if s.Kind == traffic.Buy && (s.Repeated || known != client.ErrBusy && known != client.ErrRateLimited) {
 		c.books.unknown(s.Buyer) // whoever said so may not know what became of it
 	}
 	if code != nil && len(a.RetryAfter) == 0 {
@@ -91,6 +91,7 @@ func (c *Script) again(s *traffic.Step, out *traffic.Outcome, after time.Duratio
 		return
 	}
 	next := *s
+	next.Repeated = false
 	next.Tries++
 	if next.First, next.Again = s.Since(), true; out.Class == traffic.Looked { // still queued: that was an answer
 		next.First, next.Again = 0, false

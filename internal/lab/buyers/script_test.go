@@ -130,6 +130,8 @@ func TestJudging(t *testing.T) {
 	pay := traffic.Step{Kind: traffic.Pay, Buyer: 1, Order: "ord_1"}
 	cancel := traffic.Step{Kind: traffic.Cancel, Buyer: 1, Order: "ord_1"}
 	paid := text(client.PaymentResult{Outcome: "paid", Order: client.Order{ID: "ord_1", State: "paid", Quantity: 2, Amount: 998, Currency: "EUR"}})
+	again := buy
+	again.Repeated = true
 	for name, c := range map[string]struct {
 		step    traffic.Step
 		answer  wire.Answer
@@ -153,6 +155,7 @@ func TestJudging(t *testing.T) {
 		"nonsense":               {step: buy, answer: wire.Answer{Status: 201, Body: []byte(`{"order":"ord_1"}`)}, class: traffic.Failed, verdict: "bad_answer", unsure: true},
 		"an id that is a path":   {step: buy, answer: wire.Answer{Status: 201, Body: order("../x", "reserved")}, class: traffic.Failed, verdict: "bad_answer", unsure: true},
 		"busy":                   {step: buy, answer: wire.Answer{Status: 503, RetryAfter: []byte("2"), Body: problem("busy")}, class: traffic.TurnedOff, verdict: "busy"},
+		"busy, asked again":      {step: again, answer: wire.Answer{Status: 503, RetryAfter: []byte("2"), Body: problem("busy")}, class: traffic.TurnedOff, verdict: "busy", unsure: true},
 		"busy for ever":          {step: buy, answer: wire.Answer{Status: 503, Body: problem("busy")}, class: traffic.TurnedOff, verdict: "busy", fault: "P9"},
 		"unavailable":            {step: buy, answer: wire.Answer{Status: 503, RetryAfter: []byte("2"), Body: problem("unavailable")}, class: traffic.TurnedOff, verdict: "unavailable", unsure: true},
 		"too many":               {step: buy, answer: wire.Answer{Status: 429, RetryAfter: []byte("1"), Body: problem("rate_limited")}, class: traffic.TurnedOff, verdict: "rate_limited"},

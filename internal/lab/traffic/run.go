@@ -23,6 +23,9 @@ type Step struct {
 	// First is when a step was due for the first time that is Again the same.
 	First time.Duration
 	Again bool
+	// Repeated says that the request was sent a second time, since the server hung up
+	// on the first one: who answers may not know what became of that. Run sets it.
+	Repeated bool
 	// Target is where the step goes, for its host and prefix. Run sets it before it
 	// asks for the request.
 	Target *wire.Target

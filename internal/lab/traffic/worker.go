@@ -184,6 +184,7 @@ func (w *worker) exchange(ctx context.Context, e *entry) error {
 		// The server hung up while the request was on its way. A browser asks once more,
 		// and whatever a crowd asks may be repeated.
 		if w.hangUp(); w.connect(ctx) {
+			w.step.Repeated = true
 			err = w.ask(end)
 		}
 	}
