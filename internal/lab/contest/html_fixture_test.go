@@ -14,6 +14,9 @@ func rich() *contest.Report {
 	}
 	add := func(row contest.Row, accepted, refused, p99 float64) {
 		row.As = true
+		if row.Fault != "" {
+			row.Struck = 3
+		}
 		row.Accepted = contest.Speed{Answers: row.Sold, PerSecond: accepted, P50: 40, P99: 90}
 		row.Refused = contest.Speed{Answers: 5_470 - row.Sold, PerSecond: refused, P50: p99 / 3, P99: p99}
 		row.Seconds = float64(row.Sold) / accepted
@@ -44,6 +47,7 @@ func broken() *contest.Report {
 	row := &r.Rows[len(r.Rows)-1]
 	row.Oversold, row.As, row.Sold, row.Note = 3, false, 103, `The log says <script>alert("note")</script>.`
 	r.Rows[0].As = false
+	r.Rows[5].Struck, r.Rows[5].As = 0, false
 	r.Rows[1].Title = `<img src=x onerror=alert(1)> & "quotes"`
 	return r
 }

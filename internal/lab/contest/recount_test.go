@@ -125,6 +125,12 @@ func TestJudge(t *testing.T) {
 		"ours is not clean":         {rows: []Row{fails(1), clean(1)}, broken: []string{"ours"}},
 		"the audit found something": {rows: []Row{{Name: "ours", Expect: Clean, Broken: 1}}, broken: []string{"ours"}},
 		"ours did not run":          {rows: []Row{{Name: "ours", Expect: Clean, Trouble: "no disk"}}, missing: []string{"ours"}},
+		"the fault did not happen":          {rows: []Row{{Name: "lua", Expect: Holds, Fault: "a pause"}, clean(0)}, missing: []string{"lua"}},
+		"the fault happened":                {rows: []Row{{Name: "lua", Expect: Holds, Fault: "a pause", Struck: 1}, clean(0)}, pass: true},
+		"an accident of another making":     {rows: []Row{{Name: "none", Expect: Fails, Accident: "lost", Lost: 1, Fault: "a crash"}}, missing: []string{"none"}},
+		"nobody of ours was killed":         {rows: []Row{{Name: "ours", Expect: Clean, Fault: "a crash"}}, missing: []string{"ours"}},
+		"nobody was killed, and not clean":  {rows: []Row{{Name: "ours", Expect: Clean, Fault: "a crash", Lost: 1}}, broken: []string{"ours"}},
+		"the fault did not happen, by luck": {rows: []Row{{Name: "lua", Expect: Holds, Fault: "a pause", Lost: 1}}, pass: true},
 		"one that holds did not run": {
 			rows: []Row{{Name: "lua", Expect: Holds, Trouble: "no disk"}, clean(0)}, missing: []string{"lua"},
 		},

@@ -23,7 +23,8 @@ type Report struct {
 	Rows      []Row     `json:"rows"`
 	// Pass says that Doorbuster's rows are clean and those that must fail did.
 	Pass bool `json:"pass"`
-	// Missing names the rows that did not fail, or could not run.
+	// Missing names the rows that did not fail, whose fault did not happen, or that could
+	// not run.
 	Missing []string `json:"missing,omitempty"`
 	// Kept is the folder with the logs, and the ledgers that are files, of rows in which
 	// Doorbuster broke a promise; empty where none did.
@@ -41,6 +42,10 @@ type Row struct {
 	As       bool   `json:"as_expected"`
 	// Trouble is why the row has no figures.
 	Trouble string `json:"trouble,omitempty"`
+	// Struck is how often the fault happened, ToldAtKill of how many orders buyers had
+	// been told when a process of Doorbuster's was killed.
+	Struck     int64 `json:"struck"`
+	ToldAtKill int64 `json:"told_at_kill,omitempty"`
 
 	Seed       uint64 `json:"seed"` // of its crowd: that of the report, unless the row was repeated
 	Sold       int64  `json:"sold"` // live orders' units at the end
@@ -87,30 +92,36 @@ func (r *Row) accident() int64 {
 	return 0
 }
 
+// void reports whether the row shows nothing since the fault did not happen. An accident
+// that must not be stands all the same.
+func (r *Row) void() bool {
+	return r.Trouble == "" && r.Fault != "" && r.Struck == 0 && (r.Expect == Fails || r.Clean())
+}
+
 // judge decides whether the row shows what is expected.
 func (r *Row) judge() {
-	if r.Expect == Fails {
-		r.As = r.Trouble == "" && r.accident() > 0
-		return
+	switch {
+	case r.Trouble != "" || r.void():
+		r.As = false
+	case r.Expect == Fails:
+		r.As = r.accident() > 0
+	default:
+		r.As = r.Clean()
 	}
-	r.As = r.Clean()
 }
 
 // judge draws the conclusion from all rows. That a row holds which may fail by bad luck,
 // such as a lock without renewal, is not asked for.
 func (r *Report) judge() {
-	r.Pass, r.Missing = true, nil
+	r.Missing = nil
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		row.judge()
-		if row.Trouble != "" || row.Expect == Fails && !row.As {
+		if row.Trouble != "" || row.void() || row.Expect == Fails && !row.As {
 			r.Missing = append(r.Missing, row.Name)
 		}
-		if row.Expect == Clean && !row.As {
-			r.Pass = false
-		}
 	}
-	r.Pass = r.Pass && len(r.Missing) == 0
+	r.Pass = len(r.Missing) == 0 && len(r.Broken()) == 0
 }
 
 // cutOff enters the rows that were not filled.
@@ -125,7 +136,7 @@ func (r *Report) cutOff(rows []contender) {
 func (r *Report) Broken() []string {
 	var names []string
 	for i := range r.Rows {
-		if row := &r.Rows[i]; row.Expect == Clean && row.Trouble == "" && !row.As {
+		if row := &r.Rows[i]; row.Expect == Clean && row.Trouble == "" && !row.Clean() {
 			names = append(names, row.Name)
 		}
 	}

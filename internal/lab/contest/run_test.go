@@ -45,6 +45,8 @@ func TestTheWholeLab(t *testing.T) {
 		require.Positive(t, row.Accepted.Answers, row.Name)
 		require.Positive(t, row.Accepted.P50, row.Name)
 		require.Positive(t, row.Seconds, row.Name)
+		require.Equal(t, row.Fault != "", row.Struck > 0, row.Name)
+		require.Equal(t, row.Fault != "" && row.Expect == contest.Clean, row.ToldAtKill >= 50, row.Name)
 		for _, accident := range guarded(row) {
 			require.Zero(t, accident, row.Summary())
 		}

@@ -63,13 +63,18 @@ func (l *lab) visit(name string, addrs []string, seed uint64, h house) (*visit, 
 	return v, err
 }
 
-// rush sends the crowd. With kill, one process is killed in its middle.
-func (v *visit) rush(ctx context.Context, plan []traffic.Visit, kill bool) (*traffic.Record, error) { //nolint:revive // a row has it or not
+// rush sends the crowd. With kill, one process is killed in its middle; told is then of
+// how many orders buyers had been told, and zero if it did not come to that.
+func (v *visit) rush(ctx context.Context, plan []traffic.Visit, kill bool) (_ *traffic.Record, told int64, _ error) { //nolint:revive // a row has it or not
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	struck := make(chan error, 1)
 	if kill {
-		go func() { struck <- v.strike(ctx) }()
+		go func() {
+			var killErr error
+			told, killErr = v.strike(ctx)
+			struck <- killErr
+		}()
 	} else {
 		struck <- nil
 	}
@@ -83,22 +88,26 @@ func (v *visit) rush(ctx context.Context, plan []traffic.Visit, kill bool) (*tra
 	if killErr := <-struck; err == nil && killErr != nil {
 		err = fmt.Errorf("kill a process: %w", killErr)
 	}
-	return seen, err
+	return seen, told, err
 }
 
-// strike kills a process when half of the stock is sold, as far as buyers know, or the
-// rush is half over.
-func (v *visit) strike(ctx context.Context) error {
+// strike kills a process when half of the stock is sold, as far as buyers know, however
+// long that takes, and returns of how many orders they knew. If ctx, which is that of the
+// rush, ends before, nothing is killed and that is none: a crash when nothing is sold yet
+// or everybody has gone shows nothing.
+func (v *visit) strike(ctx context.Context) (told int64, _ error) {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
-	for v.books.Live().Orders < v.lab.Stock/2 && time.Since(v.start) < spread/2 {
+	for {
+		if told = v.books.Live().Orders; told >= v.lab.Stock/2 {
+			return told, v.house.kill()
+		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return 0, nil
 		case <-look.C:
 		}
 	}
-	return v.house.kill()
 }
 
 const (

@@ -87,6 +87,8 @@ func ms(s *Speed, t float64) string {
 // outcome is what became of the row, in one word.
 func (r *Row) outcome() string {
 	switch {
+	case r.void():
+		return "void"
 	case !r.Clean():
 		return "FAILS"
 	case r.Expect == Clean:
@@ -101,7 +103,23 @@ func (r *Row) Summary() string {
 	if r.Trouble != "" {
 		return "did not run: " + r.Trouble
 	}
+	if r.void() {
+		return "void: the fault did not happen; " + r.shown()
+	}
 	return r.outcome() + ": " + r.shown()
+}
+
+// Came says how the fault came about.
+func (r *Row) Came() string {
+	switch {
+	case r.Struck == 0:
+		return "it did not happen"
+	case r.ToldAtKill > 0:
+		return fmt.Sprintf("killed when %d orders had been told", r.ToldAtKill)
+	case r.Struck == 1:
+		return "it happened once"
+	}
+	return fmt.Sprintf("it happened %d times", r.Struck)
 }
 
 // shown lists the columns that are not zero.
@@ -136,11 +154,13 @@ func (r *Row) writeWhy(b *strings.Builder) {
 		return
 	}
 	if r.Fault != "" {
-		text += "(Here " + r.Fault + ".) "
+		text += "(Here " + r.Fault + "; " + r.Came() + ".) "
 	}
 	text += strings.ToUpper(r.outcome()[:1]) + strings.ToLower(r.outcome()[1:]) + ": " + r.shown() + ". " + r.Why
 	switch {
 	case r.As:
+	case r.void():
+		text += " This time the fault did not happen, so it shows nothing."
 	case r.Expect == Fails:
 		text += " This time nothing happened."
 	case r.Expect == Holds:

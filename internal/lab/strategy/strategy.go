@@ -31,7 +31,7 @@ const (
 type Info struct {
 	Name  string // as in --strategy
 	Title string
-	Fault string // what is done to it; empty: nothing
+	Fault string // what is done to it, which needs Redis; empty: nothing
 	Why   string // why it fails, or holds and at what price; whole sentences
 	// Expect is what a run must show, Accident the column that must not be zero if
 	// it fails.

@@ -1,0 +1,90 @@
+package contest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/client"
+	"github.com/doorbuster/doorbuster/internal/lab/buyers"
+	"github.com/doorbuster/doorbuster/internal/lab/traffic"
+	"github.com/doorbuster/doorbuster/internal/lab/wire"
+)
+
+// victim is a house that is only ever killed.
+type victim struct {
+	house
+	kills int
+}
+
+func (h *victim) kill() error {
+	h.kills++
+	return nil
+}
+
+// visited returns a visit of some buyers to a house of nobody's.
+func visited(t *testing.T, size int, stock int64, h house) *visit {
+	t.Helper()
+	cast, err := buyers.Mint(size, "buyer", buyers.Minting{
+		Secret: bytes.Repeat([]byte("s"), 32), Issuer: "doorbuster", Audience: "doorbuster", Now: time.Now(), Life: time.Hour,
+	})
+	require.NoError(t, err)
+	v, err := (&lab{Options: Options{Stock: stock}, cast: cast}).visit("row", nil, 1, h)
+	require.NoError(t, err)
+	return v
+}
+
+// tell answers a step of a buyer's with his order in some state.
+func (v *visit) tell(t *testing.T, kind traffic.Kind, buyer int32, state string, status int, replayed bool) traffic.Outcome { //nolint:revive // as in an answer
+	t.Helper()
+	id := fmt.Sprintf("ord_%d", buyer)
+	body, err := json.Marshal(client.Order{ID: id, Sale: saleName, SKU: "unit", Quantity: 1, Amount: 100, Currency: "EUR", State: state})
+	require.NoError(t, err)
+	step := traffic.Step{Kind: kind, Buyer: buyer}
+	if kind != traffic.Buy {
+		step.Order = id
+	}
+	return v.script.Heard(&step, &wire.Answer{Status: status, Body: body, Replayed: replayed}, nil)
+}
+
+// However long it takes until half of the stock is sold, nobody is killed before, and
+// nobody at all if it does not come to that.
+func TestStrikeWaitsForSales(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ sold, told int64 }{
+		"half is sold":           {sold: 2, told: 2},
+		"not even half is sold":  {sold: 1, told: 0},
+		"nothing is sold at all": {sold: 0, told: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := &victim{}
+				v := visited(t, 5, 4, h)
+				rush, over := context.WithTimeout(t.Context(), time.Minute)
+				defer over()
+				selling := time.AfterFunc(10*spread, func() {
+					if h.kills > 0 {
+						t.Error("killed before anything was sold")
+					}
+					for buyer := range int32(c.sold) { //nolint:gosec // a few
+						v.tell(t, traffic.Buy, buyer, client.StateReserved, http.StatusCreated, false)
+					}
+				})
+				defer selling.Stop()
+				told, err := v.strike(rush)
+				require.NoError(t, err)
+				require.Equal(t, c.told, told)
+				require.Equal(t, told > 0, h.kills == 1)
+				require.LessOrEqual(t, h.kills, 1)
+			})
+		})
+	}
+}
