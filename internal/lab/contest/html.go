@@ -131,6 +131,8 @@ func (*sheet) Expected(r *Row) string {
 	case Fails:
 		return "to fail"
 	case Holds:
+		return "to hold, with some luck"
+	case Must:
 		return "to hold"
 	case Clean:
 		return "to be clean"

@@ -1,12 +1,17 @@
 package contest
 
-import "time"
+import (
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/lab/strategy"
+)
 
 // What a row is expected to show.
 const (
-	Fails = "fails" // the column of its accident is not zero
-	Holds = "holds" // every column is zero
-	Clean = "clean" // the same, and the audit finds nothing, and no answer broke a promise
+	Fails = string(strategy.Fails) // the column of its accident is not zero
+	Holds = string(strategy.Holds) // every column is zero, unless there is bad luck
+	Must  = string(strategy.Must)  // every column is zero
+	Clean = "clean"                // the same, and the audit finds nothing, and no answer broke a promise
 )
 
 // Report is the outcome of all rows; --json writes it, --html draws it.
@@ -21,10 +26,11 @@ type Report struct {
 	Redis     string    `json:"redis"`    // version and where from; empty where no row needed it
 	Postgres  string    `json:"postgres"` // likewise
 	Rows      []Row     `json:"rows"`
-	// Pass says that Doorbuster's rows are clean and those that must fail did.
+	// Pass says that Doorbuster's rows are clean, those that must hold did, and those that
+	// must fail did.
 	Pass bool `json:"pass"`
-	// Missing names the rows that did not fail, whose fault did not happen, or that could
-	// not run.
+	// Missing names the rows that did not fail or hold as they must, whose fault did not
+	// happen, or that could not run; but for those in which Doorbuster broke a promise.
 	Missing []string `json:"missing,omitempty"`
 	// Kept is the folder with the logs, and the ledgers that are files, of rows in which
 	// Doorbuster broke a promise; empty where none did.
@@ -37,7 +43,8 @@ type Row struct {
 	Title    string `json:"title"`
 	Fault    string `json:"fault,omitempty"`    // what was done to it: a crash between two steps, a slow holder
 	Why      string `json:"why"`                // why it fails, or holds
-	Expect   string `json:"expect"`             // Fails, Holds, Clean
+	Expect   string `json:"expect"`             // Fails, Holds, Must, Clean
+	Ours     bool   `json:"ours"`               // it sells with Doorbuster, or a part of it
 	Accident string `json:"accident,omitempty"` // the column that must not be zero if it fails
 	As       bool   `json:"as_expected"`
 	// Trouble is why the row has no figures.
@@ -110,6 +117,14 @@ func (r *Row) judge() {
 	}
 }
 
+// broken reports whether Doorbuster, or a part of it, broke a promise in the row.
+func (r *Row) broken() bool { return r.Ours && r.fell() }
+
+// fell reports whether the row had an accident that no bad luck excuses.
+func (r *Row) fell() bool {
+	return r.Trouble == "" && (r.Expect == Must || r.Expect == Clean) && !r.Clean()
+}
+
 // judge draws the conclusion from all rows. That a row holds which may fail by bad luck,
 // such as a lock without renewal, is not asked for.
 func (r *Report) judge() {
@@ -117,7 +132,8 @@ func (r *Report) judge() {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		row.judge()
-		if row.Trouble != "" || row.void() || row.Expect == Fails && !row.As {
+		unlucky := row.Expect == Holds && row.Trouble == "" && !row.void()
+		if !row.As && !row.broken() && !unlucky {
 			r.Missing = append(r.Missing, row.Name)
 		}
 	}
@@ -132,12 +148,15 @@ func (r *Report) cutOff(rows []contender) {
 	}
 }
 
-// Broken names Doorbuster's rows that ran and are not clean.
-func (r *Report) Broken() []string {
+// Broken names the rows that ran and in which Doorbuster, or a part of it, broke a promise.
+func (r *Report) Broken() []string { return r.names((*Row).broken) }
+
+// names returns the names of the rows of which something is true.
+func (r *Report) names(is func(*Row) bool) []string {
 	var names []string
 	for i := range r.Rows {
-		if row := &r.Rows[i]; row.Expect == Clean && row.Trouble == "" && !row.Clean() {
-			names = append(names, row.Name)
+		if is(&r.Rows[i]) {
+			names = append(names, r.Rows[i].Name)
 		}
 	}
 	return names

@@ -3,6 +3,7 @@ package contest
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -166,7 +167,7 @@ func (r *Row) writeWhy(b *strings.Builder) {
 	case r.Expect == Holds:
 		text += " This time it did not hold, by bad luck."
 	default:
-		text += " THIS MUST NOT BE: " + r.Note
+		text += strings.TrimSuffix(" THIS MUST NOT BE: "+r.Note, ": ")
 	}
 	if j := r.Judged; j != nil {
 		text += fmt.Sprintf(" From click to judgement: p50 %s ms, p99 %s ms.", ms(j, j.P50), ms(j, j.P99))
@@ -196,8 +197,16 @@ func (r *Report) conclusion() (word, text string) {
 	if broken := r.Broken(); len(broken) > 0 {
 		return "BROKEN", "Doorbuster is not clean in " + strings.Join(broken, ", ") + "."
 	}
-	if len(r.Missing) > 0 {
-		return "NOT SHOWN", "Nothing was to be seen of " + strings.Join(r.Missing, ", ") + "."
+	var parts []string
+	fell := r.names((*Row).fell)
+	if unseen := slices.DeleteFunc(slices.Clone(r.Missing), func(name string) bool { return slices.Contains(fell, name) }); len(unseen) > 0 {
+		parts = append(parts, "Nothing was to be seen of "+strings.Join(unseen, ", ")+".")
+	}
+	if len(fell) > 0 {
+		parts = append(parts, "What must hold did not: "+strings.Join(fell, ", ")+".")
+	}
+	if len(parts) > 0 {
+		return "NOT SHOWN", strings.Join(parts, " ")
 	}
 	return "SHOWN", "What must fail failed, and what Doorbuster sold is clean."
 }

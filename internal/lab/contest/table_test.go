@@ -53,11 +53,38 @@ func TestTableIsNarrowAndTellsWhy(t *testing.T) {
 
 func TestTableNamesWhatIsBroken(t *testing.T) {
 	t.Parallel()
-	r := Report{Rows: []Row{{Name: "ours", Title: "Ours", Expect: Clean, Sold: 101, Oversold: 1, Note: "audit rule x (P1): 1 of 9 broken"}}}
+	r := Report{Rows: []Row{{Name: "ours", Title: "Ours", Expect: Clean, Ours: true, Sold: 101, Oversold: 1, Note: "audit rule x (P1): 1 of 9 broken"}}}
 	r.judge()
 	var b strings.Builder
 	require.NoError(t, r.WriteText(&b))
 	require.Regexp(t, `THIS MUST NOT BE:\s+audit rule x \(P1\): 1 of 9 broken`, b.String())
 	require.Contains(t, b.String(), "\nBROKEN                    Doorbuster is not clean in ours. ")
 	require.Equal(t, "FAILS: 101 sold, 1 oversold", r.Rows[0].Summary())
+}
+
+// Only those that hold by luck are excused by bad luck.
+func TestBadLuckExcusesOnlyTheLucky(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]struct{ why, conclusion string }{
+		"compare_delete": {"This time it did not hold, by bad luck.", "SHOWN What must fail failed"},
+		"lua":            {"This time it did not hold, by bad luck.", "SHOWN What must fail failed"},
+		"for_update":     {"THIS MUST NOT BE", "NOT SHOWN What must hold did not: for_update. ("},
+		"fair_lock":      {"THIS MUST NOT BE", "BROKEN Doorbuster is not clean in fair_lock. ("},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rows, err := choose([]string{name})
+			require.NoError(t, err)
+			row := rows[0].Row
+			row.Sold, row.Oversold, row.Struck = 101, 1, 1
+			r := Report{Rows: []Row{row}}
+			r.judge()
+			require.False(t, r.Rows[0].As)
+			var b strings.Builder
+			require.NoError(t, r.WriteText(&b))
+			text := strings.Join(strings.Fields(b.String()), " ")
+			require.Contains(t, text, want.why)
+			require.Contains(t, text, want.conclusion)
+		})
+	}
 }

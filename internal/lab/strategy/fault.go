@@ -33,11 +33,11 @@ type faults struct {
 
 // crash kills this process, if it is the one, at the given pass: nothing is deferred,
 // flushed or said good-bye to.
-func (w *World) crash(passes int64) {
+func (w *World) crash(ctx context.Context, passes int64) {
 	if !w.faulty || w.passes.Add(passes) < crashAt {
 		return
 	}
-	w.strike(context.Background())
+	w.strike(context.WithoutCancel(ctx))
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = self.Kill()
 	}

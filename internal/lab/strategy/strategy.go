@@ -24,7 +24,8 @@ type Verdict string
 // The verdicts.
 const (
 	Fails Verdict = "fails" // Accident is not zero
-	Holds Verdict = "holds" // every column is zero
+	Holds Verdict = "holds" // every column is zero, with some luck
+	Must  Verdict = "must"  // every column is zero, by design
 )
 
 // Info is what a person is told of a strategy.
@@ -39,6 +40,8 @@ type Info struct {
 	Accident Column
 	// Redis says that it needs one. PostgreSQL is needed by all.
 	Redis bool
+	// Ours says that what it sells with is a part of Doorbuster.
+	Ours bool
 }
 
 // Strategy is a way to sell.
