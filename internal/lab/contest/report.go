@@ -62,11 +62,11 @@ type Row struct {
 	Lost       int64  `json:"lost"`       // orders that buyers were told of and the books do not hold
 	Broken     int64  `json:"broken"`     // facts that break a promise, by Doorbuster's audit and by its answers
 
-	Accepted Speed   `json:"accepted"` // those that got a unit, or on the fast path the promise of a judgement
+	Accepted Speed   `json:"accepted"` // clicks that got a unit, or on the fast path the promise of a judgement; no replays
 	Judged   *Speed  `json:"judged,omitempty"`
 	Refused  Speed   `json:"refused"`
 	Failed   int64   `json:"failed"`  // no answer, an error, or told to come again
-	Seconds  float64 `json:"seconds"` // from the start to the last unit sold in the rush
+	Seconds  float64 `json:"seconds"` // from the start until a buyer of the rush heard, as the last one, that a unit is his
 	Note     string  `json:"note,omitempty"`
 }
 

@@ -215,7 +215,7 @@ func (l *lab) measure(ctx context.Context, c *contender, row *Row) (clicks int, 
 	if err != nil {
 		return 0, err
 	}
-	row.measure(seen)
+	row.measure(seen, v.script.lastSale())
 	if judged := waits(v.books.Judged()); judged.Answers > 0 {
 		row.Judged = &judged
 	}

@@ -40,7 +40,7 @@ type visit struct {
 	lab     *lab
 	targets []*wire.Target
 	books   *buyers.Books
-	script  *buyers.Script
+	script  *ear
 	start   time.Time
 	house   house
 }
@@ -55,7 +55,8 @@ func (l *lab) visit(name string, addrs []string, seed uint64, h house) (*visit, 
 		saleID = l.ground.name
 	}
 	var err error
-	v.script, err = buyers.New(l.cast, v.books, buyers.Options{
+	v.script = &ear{books: v.books, start: v.start}
+	v.script.Script, err = buyers.New(l.cast, v.books, buyers.Options{
 		Sale: saleID, Run: name, Seed: seed, Start: v.start,
 		// A buyer who was turned away or got no answer clicks once more.
 		Conduct: buyers.Conduct{Cancel: regrets, Think: regretAfter, Again: 1, Wait: judgeWait},

@@ -88,3 +88,31 @@ func TestStrikeWaitsForSales(t *testing.T) {
 		})
 	}
 }
+
+// A unit of a queued order is sold when its buyer hears of the judgement, and a replay of
+// his click is no second acceptance.
+func TestEarHearsWhatIsSold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := visited(t, 5, 4, &victim{})
+		hear := func(after time.Duration, kind traffic.Kind, buyer int32, state string, status int, replayed bool) traffic.Class {
+			timer := time.NewTimer(after)
+			<-timer.C
+			return v.tell(t, kind, buyer, state, status, replayed).Class
+		}
+		at := func(d time.Duration) { require.Equal(t, d, v.script.lastSale()) }
+		const second = time.Second
+		require.Equal(t, traffic.Accepted, hear(opensIn+second, traffic.Buy, 0, client.StateReserved, http.StatusCreated, false))
+		at(second)
+		require.Equal(t, traffic.Accepted, hear(second, traffic.Buy, 1, client.StateQueued, http.StatusAccepted, false))
+		require.Equal(t, traffic.Settled, hear(second, traffic.Buy, 1, client.StateQueued, http.StatusAccepted, true))
+		at(second) // queued is not sold
+		require.Equal(t, traffic.Looked, hear(second, traffic.Poll, 1, client.StateReserved, http.StatusOK, false))
+		at(4 * second)
+		require.Equal(t, traffic.Settled, hear(second, traffic.Buy, 1, client.StateReserved, http.StatusOK, true))
+		at(4 * second) // known
+		require.Equal(t, traffic.Accepted, hear(second, traffic.Buy, 2, client.StateQueued, http.StatusAccepted, false))
+		require.Equal(t, traffic.Looked, hear(second, traffic.Poll, 2, client.StateRejected, http.StatusOK, false))
+		at(4 * second) // rejected is not sold
+	})
+}
