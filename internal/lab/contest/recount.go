@@ -1,6 +1,7 @@
 package contest
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -112,7 +113,7 @@ func waits(h *hdrhistogram.Histogram) Speed {
 // last returns the end of the last slot in which there were answers of a class, zero if
 // there is none.
 func last(seen *traffic.Record, class traffic.Class) time.Duration {
-	for i := len(seen.Slots) - 1; i >= 0; i-- {
+	for i := range slices.Backward(seen.Slots) {
 		if seen.Slots[i].Answers[class] > 0 {
 			return seen.First + time.Duration(i+1)*seen.Slot
 		}

@@ -116,6 +116,9 @@ const (
 	backIn = 2 * time.Second
 	// quiet is how long nobody got anything when what is left cannot be sold.
 	quiet = backIn + 500*time.Millisecond
+	// quietRounds is in how many rounds at least: one in which everybody waited long and
+	// was told to come again lasts longer than quiet, and has asked nobody afterwards.
+	quietRounds = 3
 	// together and apart are how many of a round of late buyers come in one instant,
 	// and one after the other.
 	together, apart = 8, 8
@@ -124,11 +127,11 @@ const (
 )
 
 // late lets buyers come, in rounds, until nobody has got a unit for longer than one may
-// be on its way back, or as many units are known to be held as there are, and one more
-// round has not changed that.
+// be on its way back and some rounds, or as many units are known to be held as there are,
+// and one more round has not changed that.
 func (v *visit) late(ctx context.Context, from int32) error {
 	next, clicks := from, make(map[int32]int16)
-	last := time.Now()
+	last, empty := time.Now(), 0
 	for full := false; ; {
 		plan := make([]traffic.Visit, 0, together+apart)
 		for i := range together + apart {
@@ -150,8 +153,8 @@ func (v *visit) late(ctx context.Context, from int32) error {
 			return err
 		}
 		if seen.Verdicts[traffic.Buy][buyers.Taken] > 0 {
-			last = time.Now()
-		} else if full || time.Since(last) > quiet {
+			last, empty = time.Now(), 0
+		} else if empty++; over(full, empty, time.Since(last)) {
 			return nil
 		}
 		full = v.held() >= v.lab.Stock
@@ -163,6 +166,13 @@ func (v *visit) late(ctx context.Context, from int32) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// over reports whether late buyers may stop coming when nobody has got a unit for some
+// rounds and some time. full says that, before the last round, as many units were known to
+// be held as there are.
+func over(full bool, rounds int, since time.Duration) bool {
+	return rounds > 0 && (full || rounds >= quietRounds && since > quiet)
 }
 
 // held returns how many units buyers hold, as far as they know.

@@ -116,3 +116,25 @@ func TestEarHearsWhatIsSold(t *testing.T) {
 		at(4 * second) // rejected is not sold
 	})
 }
+
+func TestLateBuyersAskOftenEnough(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		full   bool
+		rounds int
+		since  time.Duration
+		over   bool
+	}{
+		"all is held, and a round has shown it": {full: true, rounds: 1, over: true},
+		"all is held, and somebody got a unit":  {full: true},
+		"many short rounds":                     {rounds: 9, since: quiet},
+		"one that took long":                    {rounds: 1, since: answerTime},
+		"two that took long":                    {rounds: quietRounds - 1, since: 2 * answerTime},
+		"enough":                                {rounds: quietRounds, since: quiet + 1, over: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.over, over(c.full, c.rounds, c.since))
+		})
+	}
+}
