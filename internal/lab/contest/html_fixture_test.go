@@ -42,7 +42,7 @@ func rich() *contest.Report {
 // broken is a report in which Doorbuster failed, with hostile names.
 func broken() *contest.Report {
 	r := rich()
-	r.Pass, r.Missing, r.Kept = false, []string{"fair_lock", "lua"}, "/tmp/doorbuster-lab"
+	r.Pass, r.Missing, r.CutOff, r.Kept = false, []string{"fair_lock", "lua"}, []string{"doorbuster_last"}, "/tmp/doorbuster-lab"
 	r.Rows[8].Trouble, r.Rows[8].As = `<b>no luck</b>`, false
 	row := &r.Rows[len(r.Rows)-1]
 	row.Oversold, row.As, row.Sold, row.Note = 3, false, 103, `The log says <script>alert("note")</script>.`

@@ -32,6 +32,8 @@ type Report struct {
 	// Missing names the rows that did not fail or hold as they must, whose fault did not
 	// happen, or that could not run; but for those in which Doorbuster broke a promise.
 	Missing []string `json:"missing,omitempty"`
+	// CutOff names the rows that did not come to their end, since the lab was ended.
+	CutOff []string `json:"cut_off,omitempty"`
 	// Kept is the folder with the logs, and the ledgers that are files, of rows in which
 	// Doorbuster broke a promise; empty where none did.
 	Kept string `json:"kept,omitempty"`
@@ -118,12 +120,10 @@ func (r *Row) judge() {
 }
 
 // broken reports whether Doorbuster, or a part of it, broke a promise in the row.
-func (r *Row) broken() bool { return r.Ours && r.fell() }
+func (r *Row) broken() bool { return r.Ours && r.Trouble == "" && !r.Clean() }
 
-// fell reports whether the row had an accident that no bad luck excuses.
-func (r *Row) fell() bool {
-	return r.Trouble == "" && (r.Expect == Must || r.Expect == Clean) && !r.Clean()
-}
+// fell reports whether another row had an accident that no bad luck excuses.
+func (r *Row) fell() bool { return r.Expect == Must && !r.Ours && r.Trouble == "" && !r.Clean() }
 
 // judge draws the conclusion from all rows. That a row holds which may fail by bad luck,
 // such as a lock without renewal, is not asked for.
@@ -140,11 +140,11 @@ func (r *Report) judge() {
 	r.Pass = len(r.Missing) == 0 && len(r.Broken()) == 0
 }
 
-// cutOff enters the rows that were not filled.
+// cutOff enters the rows that were not filled, before the lab was ended.
 func (r *Report) cutOff(rows []contender) {
 	r.Pass = false
 	for i := range rows {
-		r.Missing = append(r.Missing, rows[i].Name)
+		r.CutOff = append(r.CutOff, rows[i].Name)
 	}
 }
 

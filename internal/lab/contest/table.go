@@ -192,21 +192,31 @@ func wrap(b *strings.Builder, name, text string) {
 	b.WriteString(line + "\n")
 }
 
-// conclusion says what came out, in a word and in a sentence.
+// conclusion says what came out, in a word and in a sentence or more.
 func (r *Report) conclusion() (word, text string) {
-	if broken := r.Broken(); len(broken) > 0 {
-		return "BROKEN", "Doorbuster is not clean in " + strings.Join(broken, ", ") + "."
-	}
+	broken, fell := r.Broken(), r.names((*Row).fell)
+	unseen := slices.DeleteFunc(slices.Clone(r.Missing), func(name string) bool { return slices.Contains(fell, name) })
 	var parts []string
-	fell := r.names((*Row).fell)
-	if unseen := slices.DeleteFunc(slices.Clone(r.Missing), func(name string) bool { return slices.Contains(fell, name) }); len(unseen) > 0 {
-		parts = append(parts, "Nothing was to be seen of "+strings.Join(unseen, ", ")+".")
+	for _, c := range []struct {
+		what  string
+		names []string
+	}{
+		{"Doorbuster is not clean in ", broken},
+		{"What must hold did not: ", fell},
+		{"Nothing was to be seen of ", unseen},
+		{"The lab was ended before these came to their end: ", r.CutOff},
+	} {
+		if len(c.names) > 0 {
+			parts = append(parts, c.what+strings.Join(c.names, ", ")+".")
+		}
 	}
-	if len(fell) > 0 {
-		parts = append(parts, "What must hold did not: "+strings.Join(fell, ", ")+".")
+	switch {
+	case len(broken) > 0:
+		word = "BROKEN"
+	case len(parts) > 0:
+		word = "NOT SHOWN"
+	default:
+		return "SHOWN", "What must fail failed, what must hold held, and what Doorbuster sold is clean."
 	}
-	if len(parts) > 0 {
-		return "NOT SHOWN", strings.Join(parts, " ")
-	}
-	return "SHOWN", "What must fail failed, and what Doorbuster sold is clean."
+	return word, strings.Join(parts, " ")
 }

@@ -62,6 +62,22 @@ func TestTableNamesWhatIsBroken(t *testing.T) {
 	require.Equal(t, "FAILS: 101 sold, 1 oversold", r.Rows[0].Summary())
 }
 
+// A row that never ended is not one of which nothing was to be seen.
+func TestTableNamesWhatWasCutOff(t *testing.T) {
+	t.Parallel()
+	rows, err := choose([]string{"lua", "doorbuster_fast", "doorbuster_fast_crash"})
+	require.NoError(t, err)
+	r := Report{Rows: []Row{rows[0].Row}}
+	r.judge()
+	r.cutOff(rows[1:])
+	require.False(t, r.Pass)
+	var b strings.Builder
+	require.NoError(t, r.WriteText(&b))
+	text := strings.Join(strings.Fields(b.String()), " ")
+	require.Contains(t, text, " NOT SHOWN The lab was ended before these came to their end: doorbuster_fast, doorbuster_fast_crash. (")
+	require.NotContains(t, text, "Nothing was to be seen")
+}
+
 // Only those that hold by luck are excused by bad luck.
 func TestBadLuckExcusesOnlyTheLucky(t *testing.T) {
 	t.Parallel()
