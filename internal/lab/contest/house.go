@@ -30,10 +30,11 @@ type house interface {
 	close(ctx context.Context) error
 }
 
-// findings are facts that break a promise by a house's own audit.
+// findings are what a house has found besides orders.
 type findings struct {
-	broken int64
+	broken int64 // facts that break a promise, by its own audit
 	note   string
+	struck int64 // how often the fault happened that its processes do to themselves
 }
 
 // saleName is the id of the sale in a house's books, which are its own.
@@ -136,7 +137,7 @@ func (h *shops) recount(ctx context.Context) ([]entry, findings, error) {
 		o := &books.Orders[i]
 		entries = append(entries, entry{id: o.ID, buyer: o.Buyer, units: o.Quantity(), live: o.Live})
 	}
-	return entries, findings{}, nil
+	return entries, findings{struck: books.Struck}, nil
 }
 
 func (h *shops) close(ctx context.Context) error {

@@ -86,6 +86,9 @@ func (s *sheet) Seen(r *Row) string {
 	if r.Trouble != "" {
 		return "nothing, since it did not run: " + r.Trouble
 	}
+	if r.void() {
+		return "nothing, since the fault did not happen"
+	}
 	var seen []string
 	for _, a := range s.Accidents(r) {
 		if a.Count != 0 {
@@ -107,11 +110,13 @@ func (s *sheet) Seen(r *Row) string {
 // Clean reports whether no accident was seen in a row.
 func (*sheet) Clean(r *Row) bool { return r.Clean() }
 
-// Came says in one word what came of a row, in the words of what was expected.
-func (s *sheet) Came(r *Row) string {
+// Outcome says in one word what came of a row, in the words of what was expected.
+func (s *sheet) Outcome(r *Row) string {
 	switch {
 	case r.Trouble != "":
 		return "did not run"
+	case r.void():
+		return "void"
 	case !s.Clean(r):
 		return "failed"
 	case r.Expect == Clean:
@@ -126,6 +131,8 @@ func (*sheet) Expected(r *Row) string {
 	case Fails:
 		return "to fail"
 	case Holds:
+		return "to hold, with some luck"
+	case Must:
 		return "to hold"
 	case Clean:
 		return "to be clean"
@@ -147,7 +154,7 @@ func (s *sheet) RefusedBar(r *Row) template.HTML {
 func (s *sheet) Unprotected() int {
 	n := 0
 	for i := range s.Rows {
-		if row := &s.Rows[i]; row.Trouble == "" && !row.Clean() {
+		if row := &s.Rows[i]; row.Trouble == "" && !row.void() && !row.Clean() {
 			n++
 		}
 	}

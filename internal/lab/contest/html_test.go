@@ -75,7 +75,7 @@ func TestHTMLOfAFailure(t *testing.T) {
 	text := testenv.Ask[string](tab, `document.body.innerText.replaceAll("\u00a0", " ")`)
 	for _, words := range []string{
 		"Fail: not everything came as it must", "expected to be clean, seen 3 oversold", "not expected",
-		"Not shown: fair_lock, lua.", "did not run: <b>no luck</b>", "in /tmp/doorbuster-lab", `The log says <script>alert("note")</script>.`, `<img src=x onerror=alert(1)> & "quotes"`,
+		"Not shown: fair_lock, lua.", "Cut off: doorbuster_last.", "at its 20th lock; it did not happen.", "seen nothing, since the fault did not happen", "did not run: <b>no luck</b>", "in /tmp/doorbuster-lab", `The log says <script>alert("note")</script>.`, `<img src=x onerror=alert(1)> & "quotes"`,
 	} {
 		assert.Contains(t, text, words)
 	}

@@ -83,9 +83,9 @@ func TestMeasure(t *testing.T) {
 	t.Parallel()
 	seen := &traffic.Record{Slot: 10 * time.Millisecond, First: -10 * time.Millisecond, Abandoned: 2, Slots: []traffic.Slot{
 		{},
-		{Answers: [traffic.Classes]int64{traffic.Accepted: 3}, Verdicts: map[string]int64{buyers.Taken: 3}},
-		{Answers: [traffic.Classes]int64{traffic.Accepted: 1, traffic.Refused: 1}, Verdicts: map[string]int64{buyers.Taken: 1, "sold_out": 1}},
-		{Answers: [traffic.Classes]int64{traffic.Accepted: 1}, Verdicts: map[string]int64{buyers.Replayed: 1}},
+		{Answers: [traffic.Classes]int64{traffic.Accepted: 3}},
+		{Answers: [traffic.Classes]int64{traffic.Accepted: 1, traffic.Refused: 1}},
+		{Answers: [traffic.Classes]int64{traffic.Accepted: 1}},
 		{},
 	}}
 	for class := range seen.Waited {
@@ -98,33 +98,45 @@ func TestMeasure(t *testing.T) {
 	require.NoError(t, seen.Waited[traffic.Failed].RecordValue(1))
 	require.NoError(t, seen.Waited[traffic.Refused].RecordValue(5000))
 	var r Row
-	r.measure(seen)
+	r.measure(seen, 1500*time.Millisecond)
 	require.Equal(t, int64(5), r.Accepted.Answers)
 	require.InDelta(t, 5/0.03, r.Accepted.PerSecond, 0.01, "from the start to the last of them")
 	require.InDelta(t, 3, r.Accepted.P50, 0.01)
 	require.InDelta(t, 9, r.Accepted.P99, 0.01)
 	require.InDelta(t, 1/0.02, r.Refused.PerSecond, 0.01)
 	require.Equal(t, int64(4), r.Failed, "turned off, no answer, and two that never left")
-	require.InDelta(t, 0.02, r.Seconds, 1e-9, "a replay sells nothing")
+	require.InDelta(t, 1.5, r.Seconds, 1e-9)
 }
 
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	fails := func(n int64) Row { return Row{Name: "none", Expect: Fails, Accident: "oversold", Oversold: n} }
 	holds := func(n int64) Row { return Row{Name: "lua", Expect: Holds, Duplicates: n} }
-	clean := func(n int64) Row { return Row{Name: "ours", Expect: Clean, Lost: n} }
+	must := func(n int64) Row { return Row{Name: "for_update", Expect: Must, Oversold: n} }
+	lock := func(n int64) Row { return Row{Name: "fair_lock", Expect: Must, Ours: true, Duplicates: n} }
+	clean := func(n int64) Row { return Row{Name: "ours", Expect: Clean, Ours: true, Lost: n} }
 	for name, c := range map[string]struct {
 		rows            []Row
 		pass            bool
 		missing, broken []string
 	}{
-		"all as it should be":       {rows: []Row{fails(1), holds(0), clean(0)}, pass: true},
-		"the accident did not come": {rows: []Row{fails(0), clean(0)}, missing: []string{"none"}},
-		"another accident came":     {rows: []Row{{Name: "none", Expect: Fails, Accident: "lost", Oversold: 1}}, missing: []string{"none"}},
-		"what holds did not":        {rows: []Row{holds(1), clean(0)}, pass: true},
-		"ours is not clean":         {rows: []Row{fails(1), clean(1)}, broken: []string{"ours"}},
-		"the audit found something": {rows: []Row{{Name: "ours", Expect: Clean, Broken: 1}}, broken: []string{"ours"}},
-		"ours did not run":          {rows: []Row{{Name: "ours", Expect: Clean, Trouble: "no disk"}}, missing: []string{"ours"}},
+		"all as it should be":               {rows: []Row{fails(1), holds(0), clean(0)}, pass: true},
+		"the accident did not come":         {rows: []Row{fails(0), clean(0)}, missing: []string{"none"}},
+		"another accident came":             {rows: []Row{{Name: "none", Expect: Fails, Accident: "lost", Oversold: 1}}, missing: []string{"none"}},
+		"what must hold did":                {rows: []Row{must(0), lock(0)}, pass: true},
+		"what must hold did not":            {rows: []Row{must(1), clean(0)}, missing: []string{"for_update"}},
+		"our lock did not hold":             {rows: []Row{lock(1), clean(0)}, broken: []string{"fair_lock"}},
+		"our lock did not run":              {rows: []Row{{Name: "fair_lock", Expect: Must, Ours: true, Trouble: "no disk"}}, missing: []string{"fair_lock"}},
+		"luck has run out":                  {rows: []Row{holds(1), clean(0)}, pass: true},
+		"ours is not clean":                 {rows: []Row{fails(1), clean(1)}, broken: []string{"ours"}},
+		"the audit found something":         {rows: []Row{{Name: "ours", Expect: Clean, Ours: true, Broken: 1}}, broken: []string{"ours"}},
+		"ours did not run":                  {rows: []Row{{Name: "ours", Expect: Clean, Ours: true, Trouble: "no disk"}}, missing: []string{"ours"}},
+		"the fault did not happen":          {rows: []Row{{Name: "lua", Expect: Holds, Fault: "a pause"}, clean(0)}, missing: []string{"lua"}},
+		"the fault happened":                {rows: []Row{{Name: "lua", Expect: Holds, Fault: "a pause", Struck: 1}, clean(0)}, pass: true},
+		"an accident of another making":     {rows: []Row{{Name: "none", Expect: Fails, Accident: "lost", Lost: 1, Fault: "a crash"}}, missing: []string{"none"}},
+		"nobody of ours was killed":         {rows: []Row{{Name: "ours", Expect: Clean, Ours: true, Fault: "a crash"}}, missing: []string{"ours"}},
+		"nobody was killed, and not clean":  {rows: []Row{{Name: "ours", Expect: Clean, Ours: true, Fault: "a crash", Lost: 1}}, broken: []string{"ours"}},
+		"the fault did not happen, by luck": {rows: []Row{{Name: "lua", Expect: Holds, Fault: "a pause", Lost: 1}}, pass: true},
 		"one that holds did not run": {
 			rows: []Row{{Name: "lua", Expect: Holds, Trouble: "no disk"}, clean(0)}, missing: []string{"lua"},
 		},

@@ -1,12 +1,17 @@
 package contest
 
-import "time"
+import (
+	"time"
+
+	"github.com/doorbuster/doorbuster/internal/lab/strategy"
+)
 
 // What a row is expected to show.
 const (
-	Fails = "fails" // the column of its accident is not zero
-	Holds = "holds" // every column is zero
-	Clean = "clean" // the same, and the audit finds nothing, and no answer broke a promise
+	Fails = string(strategy.Fails) // the column of its accident is not zero
+	Holds = string(strategy.Holds) // every column is zero, unless there is bad luck
+	Must  = string(strategy.Must)  // every column is zero
+	Clean = "clean"                // the same, and the audit finds nothing, and no answer broke a promise
 )
 
 // Report is the outcome of all rows; --json writes it, --html draws it.
@@ -21,10 +26,14 @@ type Report struct {
 	Redis     string    `json:"redis"`    // version and where from; empty where no row needed it
 	Postgres  string    `json:"postgres"` // likewise
 	Rows      []Row     `json:"rows"`
-	// Pass says that Doorbuster's rows are clean and those that must fail did.
+	// Pass says that Doorbuster's rows are clean, those that must hold did, and those that
+	// must fail did.
 	Pass bool `json:"pass"`
-	// Missing names the rows that did not fail, or could not run.
+	// Missing names the rows that did not fail or hold as they must, whose fault did not
+	// happen, or that could not run; but for those in which Doorbuster broke a promise.
 	Missing []string `json:"missing,omitempty"`
+	// CutOff names the rows that did not come to their end, since the lab was ended.
+	CutOff []string `json:"cut_off,omitempty"`
 	// Kept is the folder with the logs, and the ledgers that are files, of rows in which
 	// Doorbuster broke a promise; empty where none did.
 	Kept string `json:"kept,omitempty"`
@@ -36,11 +45,16 @@ type Row struct {
 	Title    string `json:"title"`
 	Fault    string `json:"fault,omitempty"`    // what was done to it: a crash between two steps, a slow holder
 	Why      string `json:"why"`                // why it fails, or holds
-	Expect   string `json:"expect"`             // Fails, Holds, Clean
+	Expect   string `json:"expect"`             // Fails, Holds, Must, Clean
+	Ours     bool   `json:"ours"`               // it sells with Doorbuster, or a part of it
 	Accident string `json:"accident,omitempty"` // the column that must not be zero if it fails
 	As       bool   `json:"as_expected"`
 	// Trouble is why the row has no figures.
 	Trouble string `json:"trouble,omitempty"`
+	// Struck is how often the fault happened, ToldAtKill of how many orders buyers had
+	// been told when a process of Doorbuster's was killed.
+	Struck     int64 `json:"struck"`
+	ToldAtKill int64 `json:"told_at_kill,omitempty"`
 
 	Seed       uint64 `json:"seed"` // of its crowd: that of the report, unless the row was repeated
 	Sold       int64  `json:"sold"` // live orders' units at the end
@@ -50,11 +64,11 @@ type Row struct {
 	Lost       int64  `json:"lost"`       // orders that buyers were told of and the books do not hold
 	Broken     int64  `json:"broken"`     // facts that break a promise, by Doorbuster's audit and by its answers
 
-	Accepted Speed   `json:"accepted"` // those that got a unit, or on the fast path the promise of a judgement
+	Accepted Speed   `json:"accepted"` // clicks that got a unit, or on the fast path the promise of a judgement; no replays
 	Judged   *Speed  `json:"judged,omitempty"`
 	Refused  Speed   `json:"refused"`
 	Failed   int64   `json:"failed"`  // no answer, an error, or told to come again
-	Seconds  float64 `json:"seconds"` // from the start to the last unit sold in the rush
+	Seconds  float64 `json:"seconds"` // from the start until a buyer of the rush heard, as the last one, that a unit is his
 	Note     string  `json:"note,omitempty"`
 }
 
@@ -87,46 +101,62 @@ func (r *Row) accident() int64 {
 	return 0
 }
 
+// void reports whether the row shows nothing since the fault did not happen. An accident
+// that must not be stands all the same.
+func (r *Row) void() bool {
+	return r.Trouble == "" && r.Fault != "" && r.Struck == 0 && (r.Expect == Fails || r.Clean())
+}
+
 // judge decides whether the row shows what is expected.
 func (r *Row) judge() {
-	if r.Expect == Fails {
-		r.As = r.Trouble == "" && r.accident() > 0
-		return
+	switch {
+	case r.Trouble != "" || r.void():
+		r.As = false
+	case r.Expect == Fails:
+		r.As = r.accident() > 0
+	default:
+		r.As = r.Clean()
 	}
-	r.As = r.Clean()
 }
+
+// broken reports whether Doorbuster, or a part of it, broke a promise in the row.
+func (r *Row) broken() bool { return r.Ours && r.Trouble == "" && !r.Clean() }
+
+// fell reports whether another row had an accident that no bad luck excuses.
+func (r *Row) fell() bool { return r.Expect == Must && !r.Ours && r.Trouble == "" && !r.Clean() }
 
 // judge draws the conclusion from all rows. That a row holds which may fail by bad luck,
 // such as a lock without renewal, is not asked for.
 func (r *Report) judge() {
-	r.Pass, r.Missing = true, nil
+	r.Missing = nil
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		row.judge()
-		if row.Trouble != "" || row.Expect == Fails && !row.As {
+		unlucky := row.Expect == Holds && row.Trouble == "" && !row.void()
+		if !row.As && !row.broken() && !unlucky {
 			r.Missing = append(r.Missing, row.Name)
 		}
-		if row.Expect == Clean && !row.As {
-			r.Pass = false
-		}
 	}
-	r.Pass = r.Pass && len(r.Missing) == 0
+	r.Pass = len(r.Missing) == 0 && len(r.Broken()) == 0
 }
 
-// cutOff enters the rows that were not filled.
+// cutOff enters the rows that were not filled, before the lab was ended.
 func (r *Report) cutOff(rows []contender) {
 	r.Pass = false
 	for i := range rows {
-		r.Missing = append(r.Missing, rows[i].Name)
+		r.CutOff = append(r.CutOff, rows[i].Name)
 	}
 }
 
-// Broken names Doorbuster's rows that ran and are not clean.
-func (r *Report) Broken() []string {
+// Broken names the rows that ran and in which Doorbuster, or a part of it, broke a promise.
+func (r *Report) Broken() []string { return r.names((*Row).broken) }
+
+// names returns the names of the rows of which something is true.
+func (r *Report) names(is func(*Row) bool) []string {
 	var names []string
 	for i := range r.Rows {
-		if row := &r.Rows[i]; row.Expect == Clean && row.Trouble == "" && !row.As {
-			names = append(names, row.Name)
+		if is(&r.Rows[i]) {
+			names = append(names, r.Rows[i].Name)
 		}
 	}
 	return names

@@ -21,9 +21,9 @@ type contender struct {
 func contenders() []contender {
 	var all []contender
 	for _, s := range strategy.All() {
-		row := Row{Name: s.Name, Title: s.Title, Fault: s.Fault, Why: s.Why, Expect: Holds}
-		if s.Expect == strategy.Fails {
-			row.Expect, row.Accident = Fails, string(s.Accident)
+		row := Row{
+			Name: s.Name, Title: s.Title, Fault: s.Fault, Why: s.Why,
+			Expect: string(s.Expect), Accident: string(s.Accident), Ours: s.Ours,
 		}
 		all = append(all, contender{
 			Row: row, needs: needs{redis: s.Redis, postgres: true},
@@ -57,7 +57,7 @@ func ours(name, title, fault string, needs needs, why string) contender {
 		instances = 2
 	}
 	return contender{
-		Row:   Row{Name: name, Title: title, Fault: fault, Why: why, Expect: Clean},
+		Row:   Row{Name: name, Title: title, Fault: fault, Why: why, Expect: Clean, Ours: true},
 		needs: needs, kill: fault != "",
 		house: func(l *lab) house { return &doorbuster{lab: l, name: name, instances: instances, needs: needs} },
 	}

@@ -165,11 +165,11 @@ func (l *lab) fill(ctx context.Context, rows []contender) (*Report, error) {
 	return r, nil
 }
 
-// row fills one row. One that was to fail and did not is given a second chance with
-// another crowd: accidents are a matter of who meets whom.
+// row fills one row. One that was to fail and did not, or whose fault did not happen, is
+// given a second chance with another crowd: accidents are a matter of who meets whom.
 func (l *lab) row(ctx context.Context, c *contender) (Row, int) {
 	row, clicks := l.try(ctx, c, l.Seed)
-	if c.Expect != Fails || row.As || row.Trouble != "" || ctx.Err() != nil {
+	if row.Trouble != "" || ctx.Err() != nil || !row.void() && (row.As || c.Expect != Fails) {
 		return row, clicks
 	}
 	again, _ := l.try(ctx, c, l.Seed+1)
@@ -211,11 +211,11 @@ func (l *lab) measure(ctx context.Context, c *contender, row *Row) (clicks int, 
 	if err != nil {
 		return 0, err
 	}
-	seen, err := v.rush(ctx, plan, c.kill)
+	seen, told, err := v.rush(ctx, plan, c.kill)
 	if err != nil {
 		return 0, err
 	}
-	row.measure(seen)
+	row.measure(seen, v.script.lastSale())
 	if judged := waits(v.books.Judged()); judged.Answers > 0 {
 		row.Judged = &judged
 	}
@@ -227,10 +227,13 @@ func (l *lab) measure(ctx context.Context, c *contender, row *Row) (clicks int, 
 		return 0, fmt.Errorf("recount: %w", err)
 	}
 	row.recount(books, v.books.Orders(), l.Stock, int64(l.cast.Size()))
+	if row.Struck, row.ToldAtKill = audited.struck, told; told > 0 {
+		row.Struck++
+	}
 	if c.Expect == Clean {
-		told := v.broken()
-		row.Broken = audited.broken + told.broken
-		row.Note = strings.Trim(audited.note+"; "+told.note, "; ")
+		heard := v.broken()
+		row.Broken = audited.broken + heard.broken
+		row.Note = strings.Trim(audited.note+"; "+heard.note, "; ")
 	}
 	return count(plan), nil
 }

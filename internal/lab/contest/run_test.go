@@ -45,6 +45,8 @@ func TestTheWholeLab(t *testing.T) {
 		require.Positive(t, row.Accepted.Answers, row.Name)
 		require.Positive(t, row.Accepted.P50, row.Name)
 		require.Positive(t, row.Seconds, row.Name)
+		require.Equal(t, row.Fault != "", row.Struck > 0, row.Name)
+		require.Equal(t, row.Fault != "" && row.Expect == contest.Clean, row.ToldAtKill >= 50, row.Name)
 		for _, accident := range guarded(row) {
 			require.Zero(t, accident, row.Summary())
 		}
@@ -159,7 +161,8 @@ func TestLabThatIsInterrupted(t *testing.T) {
 		require.ErrorIs(t, err, want, name)
 		if r != nil {
 			require.False(t, r.Pass, name)
-			require.Equal(t, o.Only, r.Missing, name)
+			require.Empty(t, r.Missing, name)
+			require.Equal(t, o.Only, r.CutOff, name)
 		}
 		require.NotContains(t, err.Error(), "behind", name)
 		require.Zero(t, count(t, postgres.URL, "SELECT count(*) FROM pg_database WHERE datname LIKE 'doorbuster_lab_%'"), name)

@@ -40,7 +40,7 @@ type visit struct {
 	lab     *lab
 	targets []*wire.Target
 	books   *buyers.Books
-	script  *buyers.Script
+	script  *ear
 	start   time.Time
 	house   house
 }
@@ -55,7 +55,8 @@ func (l *lab) visit(name string, addrs []string, seed uint64, h house) (*visit, 
 		saleID = l.ground.name
 	}
 	var err error
-	v.script, err = buyers.New(l.cast, v.books, buyers.Options{
+	v.script = &ear{books: v.books, start: v.start}
+	v.script.Script, err = buyers.New(l.cast, v.books, buyers.Options{
 		Sale: saleID, Run: name, Seed: seed, Start: v.start,
 		// A buyer who was turned away or got no answer clicks once more.
 		Conduct: buyers.Conduct{Cancel: regrets, Think: regretAfter, Again: 1, Wait: judgeWait},
@@ -63,13 +64,18 @@ func (l *lab) visit(name string, addrs []string, seed uint64, h house) (*visit, 
 	return v, err
 }
 
-// rush sends the crowd. With kill, one process is killed in its middle.
-func (v *visit) rush(ctx context.Context, plan []traffic.Visit, kill bool) (*traffic.Record, error) { //nolint:revive // a row has it or not
+// rush sends the crowd. With kill, one process is killed in its middle; told is then of
+// how many orders buyers had been told, and zero if it did not come to that.
+func (v *visit) rush(ctx context.Context, plan []traffic.Visit, kill bool) (_ *traffic.Record, told int64, _ error) { //nolint:revive // a row has it or not
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	struck := make(chan error, 1)
 	if kill {
-		go func() { struck <- v.strike(ctx) }()
+		go func() {
+			var killErr error
+			told, killErr = v.strike(ctx)
+			struck <- killErr
+		}()
 	} else {
 		struck <- nil
 	}
@@ -83,22 +89,26 @@ func (v *visit) rush(ctx context.Context, plan []traffic.Visit, kill bool) (*tra
 	if killErr := <-struck; err == nil && killErr != nil {
 		err = fmt.Errorf("kill a process: %w", killErr)
 	}
-	return seen, err
+	return seen, told, err
 }
 
-// strike kills a process when half of the stock is sold, as far as buyers know, or the
-// rush is half over.
-func (v *visit) strike(ctx context.Context) error {
+// strike kills a process when half of the stock is sold, as far as buyers know, however
+// long that takes, and returns of how many orders they knew. If ctx, which is that of the
+// rush, ends before, nothing is killed and that is none: a crash when nothing is sold yet
+// or everybody has gone shows nothing.
+func (v *visit) strike(ctx context.Context) (told int64, _ error) {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
-	for v.books.Live().Orders < v.lab.Stock/2 && time.Since(v.start) < spread/2 {
+	for {
+		if told = v.books.Live().Orders; told >= v.lab.Stock/2 {
+			return told, v.house.kill()
+		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return 0, nil
 		case <-look.C:
 		}
 	}
-	return v.house.kill()
 }
 
 const (
@@ -106,6 +116,9 @@ const (
 	backIn = 2 * time.Second
 	// quiet is how long nobody got anything when what is left cannot be sold.
 	quiet = backIn + 500*time.Millisecond
+	// quietRounds is in how many rounds at least: one in which everybody waited long and
+	// was told to come again lasts longer than quiet, and has asked nobody afterwards.
+	quietRounds = 3
 	// together and apart are how many of a round of late buyers come in one instant,
 	// and one after the other.
 	together, apart = 8, 8
@@ -114,11 +127,11 @@ const (
 )
 
 // late lets buyers come, in rounds, until nobody has got a unit for longer than one may
-// be on its way back, or as many units are known to be held as there are, and one more
-// round has not changed that.
+// be on its way back and some rounds, or as many units are known to be held as there are,
+// and one more round has not changed that.
 func (v *visit) late(ctx context.Context, from int32) error {
 	next, clicks := from, make(map[int32]int16)
-	last := time.Now()
+	last, empty := time.Now(), 0
 	for full := false; ; {
 		plan := make([]traffic.Visit, 0, together+apart)
 		for i := range together + apart {
@@ -140,8 +153,8 @@ func (v *visit) late(ctx context.Context, from int32) error {
 			return err
 		}
 		if seen.Verdicts[traffic.Buy][buyers.Taken] > 0 {
-			last = time.Now()
-		} else if full || time.Since(last) > quiet {
+			last, empty = time.Now(), 0
+		} else if empty++; over(full, empty, time.Since(last)) {
 			return nil
 		}
 		full = v.held() >= v.lab.Stock
@@ -153,6 +166,13 @@ func (v *visit) late(ctx context.Context, from int32) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// over reports whether late buyers may stop coming when nobody has got a unit for some
+// rounds and some time. full says that, before the last round, as many units were known to
+// be held as there are.
+func over(full bool, rounds int, since time.Duration) bool {
+	return rounds > 0 && (full || rounds >= quietRounds && since > quiet)
 }
 
 // held returns how many units buyers hold, as far as they know.

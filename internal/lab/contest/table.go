@@ -3,6 +3,7 @@ package contest
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -87,6 +88,8 @@ func ms(s *Speed, t float64) string {
 // outcome is what became of the row, in one word.
 func (r *Row) outcome() string {
 	switch {
+	case r.void():
+		return "void"
 	case !r.Clean():
 		return "FAILS"
 	case r.Expect == Clean:
@@ -101,7 +104,23 @@ func (r *Row) Summary() string {
 	if r.Trouble != "" {
 		return "did not run: " + r.Trouble
 	}
+	if r.void() {
+		return "void: the fault did not happen; " + r.shown()
+	}
 	return r.outcome() + ": " + r.shown()
+}
+
+// Came says how the fault came about.
+func (r *Row) Came() string {
+	switch {
+	case r.Struck == 0:
+		return "it did not happen"
+	case r.ToldAtKill > 0:
+		return fmt.Sprintf("killed when %d orders had been told", r.ToldAtKill)
+	case r.Struck == 1:
+		return "it happened once"
+	}
+	return fmt.Sprintf("it happened %d times", r.Struck)
 }
 
 // shown lists the columns that are not zero.
@@ -136,17 +155,19 @@ func (r *Row) writeWhy(b *strings.Builder) {
 		return
 	}
 	if r.Fault != "" {
-		text += "(Here " + r.Fault + ".) "
+		text += "(Here " + r.Fault + "; " + r.Came() + ".) "
 	}
 	text += strings.ToUpper(r.outcome()[:1]) + strings.ToLower(r.outcome()[1:]) + ": " + r.shown() + ". " + r.Why
 	switch {
 	case r.As:
+	case r.void():
+		text += " This time the fault did not happen, so it shows nothing."
 	case r.Expect == Fails:
 		text += " This time nothing happened."
 	case r.Expect == Holds:
 		text += " This time it did not hold, by bad luck."
 	default:
-		text += " THIS MUST NOT BE: " + r.Note
+		text += strings.TrimSuffix(" THIS MUST NOT BE: "+r.Note, ": ")
 	}
 	if j := r.Judged; j != nil {
 		text += fmt.Sprintf(" From click to judgement: p50 %s ms, p99 %s ms.", ms(j, j.P50), ms(j, j.P99))
@@ -171,13 +192,31 @@ func wrap(b *strings.Builder, name, text string) {
 	b.WriteString(line + "\n")
 }
 
-// conclusion says what came out, in a word and in a sentence.
+// conclusion says what came out, in a word and in a sentence or more.
 func (r *Report) conclusion() (word, text string) {
-	if broken := r.Broken(); len(broken) > 0 {
-		return "BROKEN", "Doorbuster is not clean in " + strings.Join(broken, ", ") + "."
+	broken, fell := r.Broken(), r.names((*Row).fell)
+	unseen := slices.DeleteFunc(slices.Clone(r.Missing), func(name string) bool { return slices.Contains(fell, name) })
+	var parts []string
+	for _, c := range []struct {
+		what  string
+		names []string
+	}{
+		{"Doorbuster is not clean in ", broken},
+		{"What must hold did not: ", fell},
+		{"Nothing was to be seen of ", unseen},
+		{"The lab was ended before these came to their end: ", r.CutOff},
+	} {
+		if len(c.names) > 0 {
+			parts = append(parts, c.what+strings.Join(c.names, ", ")+".")
+		}
 	}
-	if len(r.Missing) > 0 {
-		return "NOT SHOWN", "Nothing was to be seen of " + strings.Join(r.Missing, ", ") + "."
+	switch {
+	case len(broken) > 0:
+		word = "BROKEN"
+	case len(parts) > 0:
+		word = "NOT SHOWN"
+	default:
+		return "SHOWN", "What must fail failed, what must hold held, and what Doorbuster sold is clean."
 	}
-	return "SHOWN", "What must fail failed, and what Doorbuster sold is clean."
+	return word, strings.Join(parts, " ")
 }

@@ -10,6 +10,7 @@ import (
 // Books are the orders of a run, as the table holds them.
 type Books struct {
 	Orders []Order
+	Struck int64 // how often Info.Fault happened
 }
 
 // Order is one row.
@@ -66,5 +67,9 @@ func (w *World) Recount(ctx context.Context) (*Books, error) {
 	if err != nil {
 		return nil, fmt.Errorf("strategy: recount: %w", err)
 	}
-	return &Books{Orders: orders}, nil
+	struck, err := w.struck(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("strategy: recount the faults: %w", err)
+	}
+	return &Books{Orders: orders, Struck: struck}, nil
 }

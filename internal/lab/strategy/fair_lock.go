@@ -25,7 +25,7 @@ func fairLock() Strategy {
 			Fault: "some holders pause for longer than the lease, between reading and writing, as in no_renewal",
 			Why: "The lease is renewed while its holder works, and who has lost it is refused by the book, whose fence has gone on. " +
 				"It is right, and fair; still all buyers pass one by one, and wait for those who are slow.",
-			Expect: Holds, Redis: true,
+			Expect: Must, Redis: true, Ours: true,
 		},
 		open: func(w *World) (Shop, error) {
 			store, err := redislock.New(w.redis, redislock.Options{Prefix: "lab:lock:"})

@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 const (
@@ -22,7 +24,7 @@ const (
 	crashAt = 10
 )
 
-// faults are what is done to one process. The zero value does nothing.
+// faults are what a process does to itself. The zero value does nothing.
 type faults struct {
 	faulty  bool
 	passes  atomic.Int64 // over the spot of the crash
@@ -31,10 +33,11 @@ type faults struct {
 
 // crash kills this process, if it is the one, at the given pass: nothing is deferred,
 // flushed or said good-bye to.
-func (f *faults) crash(passes int64) {
-	if !f.faulty || f.passes.Add(passes) < crashAt {
+func (w *World) crash(ctx context.Context, passes int64) {
+	if !w.faulty || w.passes.Add(passes) < crashAt {
 		return
 	}
+	w.strike(context.WithoutCancel(ctx))
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = self.Kill()
 	}
@@ -42,13 +45,38 @@ func (f *faults) crash(passes int64) {
 }
 
 // slow lets some holders of a lock pause.
-func (f *faults) slow(ctx context.Context, pause time.Duration) error {
-	if !f.faulty {
+func (w *World) slow(ctx context.Context, pause time.Duration) error {
+	if !w.faulty {
 		return nil
 	}
-	n := f.holders.Add(1) - slowFirst
+	n := w.holders.Add(1) - slowFirst
 	if n < 0 || n%slowEvery != 0 || n/slowEvery >= slowTimes {
 		return nil
 	}
+	w.strike(ctx)
 	return rest(ctx, pause)
+}
+
+// strike counts, for the recount, that a fault happens now. One that cannot be counted
+// happens all the same, and is missed in the recount.
+func (w *World) strike(ctx context.Context) {
+	ctx, done := context.WithTimeout(ctx, lease)
+	defer done()
+	_ = w.redis.Do(ctx, w.redis.B().Incr().Key(w.key(struckKey)).Build()).Error()
+}
+
+// struckKey names the counter of the faults that happened. It is in Redis, which all
+// strategies have to which a fault is done.
+const struckKey = "struck"
+
+// struck returns how many faults happened.
+func (w *World) struck(ctx context.Context) (int64, error) {
+	if w.Fault == "" {
+		return 0, nil
+	}
+	n, err := w.redis.Do(ctx, w.redis.B().Get().Key(w.key(struckKey)).Build()).AsInt64()
+	if rueidis.IsRedisNil(err) {
+		err = nil
+	}
+	return n, err
 }

@@ -18,7 +18,7 @@ func forUpdate() Strategy {
 			Why: "The database lets one buyer at a time look at the stock, so nothing is sold twice. " +
 				"But each waits with a connection in his hand, also for the news that nothing is left: " +
 				"the queue is as long as the crowd, and the rest of the shop stands in it.",
-			Expect: Holds,
+			Expect: Must,
 		},
 		open: func(w *World) (Shop, error) { return rowLock{w}, nil },
 	}

@@ -89,7 +89,7 @@ func (s *publishing) produce() {
 		for len(s.outbox) > 0 {
 			batch = append(batch, <-s.outbox)
 		}
-		s.w.crash(int64(len(batch)))
+		s.w.crash(context.Background(), int64(len(batch)))
 		s.send(batch)
 	}
 }

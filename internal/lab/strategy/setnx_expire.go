@@ -24,7 +24,7 @@ func setnxExpire() Strategy {
 				if err != nil {
 					return err
 				}
-				w.crash(1)
+				w.crash(ctx, 1)
 				calls, done := working(ctx)
 				defer done()
 				if err := w.redis.Do(calls, w.redis.B().Pexpire().Key(key).Milliseconds(lease.Milliseconds()).Build()).Error(); err != nil {

@@ -135,6 +135,21 @@ func TestFenceStopsALateHolder(t *testing.T) {
 	require.EqualValues(t, 4, left)
 }
 
+// Holders that pause are counted, in the one process that is faulty.
+func TestFaultsAreCounted(t *testing.T) {
+	t.Parallel()
+	w, shop := prepared(t, "compare_delete", 2*slowFirst)
+	for n := range 2 * slowFirst {
+		w.faulty = n >= slowFirst
+		_, err := shop.Buy(t.Context(), buyer(n))
+		require.NoError(t, err)
+		books, err := w.Recount(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, n+1 == 2*slowFirst, books.Struck == 1)
+		require.LessOrEqual(t, books.Struck, int64(1))
+	}
+}
+
 // What a consumer had read and not written when it died, another one writes.
 func TestMessagesOfADeadConsumerAreWritten(t *testing.T) {
 	t.Parallel()

@@ -24,14 +24,15 @@ type Verdict string
 // The verdicts.
 const (
 	Fails Verdict = "fails" // Accident is not zero
-	Holds Verdict = "holds" // every column is zero
+	Holds Verdict = "holds" // every column is zero, with some luck
+	Must  Verdict = "must"  // every column is zero, by design
 )
 
 // Info is what a person is told of a strategy.
 type Info struct {
 	Name  string // as in --strategy
 	Title string
-	Fault string // what is done to it; empty: nothing
+	Fault string // what is done to it, which needs Redis; empty: nothing
 	Why   string // why it fails, or holds and at what price; whole sentences
 	// Expect is what a run must show, Accident the column that must not be zero if
 	// it fails.
@@ -39,6 +40,8 @@ type Info struct {
 	Accident Column
 	// Redis says that it needs one. PostgreSQL is needed by all.
 	Redis bool
+	// Ours says that what it sells with is a part of Doorbuster.
+	Ours bool
 }
 
 // Strategy is a way to sell.

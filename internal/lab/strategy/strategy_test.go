@@ -15,6 +15,7 @@ func TestStrategiesAreDescribed(t *testing.T) {
 		require.NotEmpty(t, s.Title)
 		require.NotEmpty(t, s.Why)
 		require.Equal(t, s.Expect == strategy.Fails, s.Accident != "", "who fails says where: %s", s.Name)
+		require.Contains(t, []strategy.Verdict{strategy.Fails, strategy.Holds, strategy.Must}, s.Expect, s.Name)
 		require.False(t, known[s.Name], s.Name)
 		known[s.Name] = true
 		found, err := strategy.Find(s.Name)
