@@ -34,8 +34,8 @@ func (c *labCmd) Help() string {
 	return "Sends one and the same crowd at every way to sell a hundred units that people have tried, each in two processes, and at Doorbuster; " +
 		"recounts what was sold from the orders, and prints one table: what was oversold, could not be sold, was bought twice or got lost. " +
 		"In a Redis and a PostgreSQL of yours it works under names of its own and removes them. " +
-		"Exit code 0 means that Doorbuster's rows are clean and those that must fail did; 1 that one of those did not, or did not run; " +
-		"3 that a row of Doorbuster's is not clean; 4 that Redis or PostgreSQL cannot be had. docs/lab.md explains every row.\n\n" +
+		"Exit code 0 means that Doorbuster's rows are clean, those that must fail did, and those that must hold did; 1 that one of those did not, or did not run; " +
+		"3 that a row of Doorbuster's is not clean, or fair_lock, which is ours too, did not hold; 4 that Redis or PostgreSQL cannot be had. docs/lab.md explains every row.\n\n" +
 		"Rows: " + strings.Join(contest.Names(), ", ") + "."
 }
 
@@ -74,7 +74,7 @@ func (c *labCmd) Run(ctx context.Context, s *session) error {
 	case len(report.Missing) > 0:
 		return &sale.Error{
 			Code: sale.CodeIllegalState, Message: "not everything was shown: " + strings.Join(report.Missing, ", "),
-			Hint: "the report says why; an accident needs a crowd and a stock that are large enough: try another --seed, more --buyers, more --stock",
+			Hint: "the report says why; where an accident did not happen, it needs a larger crowd and stock: try another --seed, more --buyers, more --stock",
 		}
 	}
 	return nil

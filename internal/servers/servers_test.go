@@ -63,16 +63,11 @@ func TestPostgresWhoseStartIsGivenUp(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
 		cancel()
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			s.Discard()
-		}()
-		select {
-		case <-ended:
-		case <-time.After(servers.ReadyIn / 2):
-			require.FailNow(t, "the keeper waits for a server that nobody has ended", "given up after %v", after)
-		}
+		limit, stop := context.WithTimeout(t.Context(), servers.ReadyIn/2)
+		ended := context.AfterFunc(limit, func() {}) // stopped in time if Discard does not wait for nobody
+		s.Discard()
+		require.True(t, ended(), "the keeper waited for a server that nobody has ended, given up after %v", after)
+		stop()
 		require.NoDirExists(t, folder)
 		require.Empty(t, workingOn(t, folder))
 	}

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/doorbuster/doorbuster/internal/lab/chart"
@@ -66,9 +65,7 @@ func (s *sheet) Groups() []Group {
 }
 
 // Ours reports whether Doorbuster is among the rows.
-func (s *sheet) Ours() bool {
-	return slices.ContainsFunc(s.Rows, func(r Row) bool { return r.Expect == Clean })
-}
+func (s *sheet) Ours() bool { return s.ours() }
 
 // Accident is one way in which a sale goes wrong, and how often it did.
 type Accident struct {

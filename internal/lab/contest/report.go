@@ -1,6 +1,7 @@
 package contest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/lab/strategy"
@@ -160,4 +161,9 @@ func (r *Report) names(is func(*Row) bool) []string {
 		}
 	}
 	return names
+}
+
+// ours reports whether a row of Doorbuster's own is among those that ran.
+func (r *Report) ours() bool {
+	return slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Expect == Clean })
 }

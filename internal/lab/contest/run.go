@@ -151,6 +151,7 @@ func (l *lab) fill(ctx context.Context, rows []contender) (*Report, error) {
 		row, clicks := l.row(ctx, &rows[i])
 		if ctx.Err() != nil {
 			r.cutOff(rows[i:])
+			r.Seconds = time.Since(r.StartedAt).Seconds()
 			return r, ctx.Err()
 		}
 		r.Clicks = max(r.Clicks, clicks)
