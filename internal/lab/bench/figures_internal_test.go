@@ -185,6 +185,17 @@ func TestSummaryLeavesOutTheTimeBeforeAndAfter(t *testing.T) {
 	assert.InDelta(t, 6, most, 1e-9)
 }
 
+// TestCoreSecondsAreOfAllThatWasDone: what a crowd costs, whose work may end after it.
+func TestCoreSecondsAreOfAllThatWasDone(t *testing.T) {
+	t.Parallel()
+	r := reportOf(t)
+	first := r.Slots[0].At
+	points := [][2]float64{{first - 3, 100}, {first - 0.5, 1}, {first + 0.5, 2}, {first + 1, 4}, {first + 9, 0.5}}
+	assert.Equal(t, "7.00 core-s", r.inAll(&Series{Unit: "cores", Points: points}))
+	assert.Empty(t, r.inAll(&Series{Unit: "1/s", Points: points}))
+	assert.Empty(t, new(Report).inAll(&Series{Unit: "cores", Points: points}))
+}
+
 // TestSummaryOfACounterThatLags: the mean is what was counted in all, over the run; a run
 // that is too short for that has none.
 func TestSummaryOfACounterThatLags(t *testing.T) {

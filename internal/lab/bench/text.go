@@ -134,19 +134,19 @@ func (p *page) stages(r *Report) {
 }
 
 func (p *page) probes(r *Report) {
-	rows := [][]string{{"of", "figure", "mean", "max"}}
+	rows := [][]string{{"of", "figure", "mean", "max", "in all"}}
 	for i := range r.Probes {
 		s := &r.Probes[i]
 		mean, most := r.summary(s)
 		switch unit := chart.Unit(s.Unit); {
 		case most == 0: // it says that nothing happened
 		case r.Seconds < shortLags*s.Lag:
-			rows = append(rows, []string{s.Source, s.Name, none, none})
+			rows = append(rows, []string{s.Source, s.Name, none, none, ""})
 		default:
-			rows = append(rows, []string{s.Source, s.Name, unit.Text(mean), unit.Text(most)})
+			rows = append(rows, []string{s.Source, s.Name, unit.Text(mean), unit.Text(most), r.inAll(s)})
 		}
 	}
-	p.titled("Figures of the machines while the crowd was there", "llrr", rows)
+	p.titled("Figures of the machines while the crowd was there", "llrrr", rows)
 	for _, n := range r.Notes {
 		p.Line("  %s at %.1f s: %s", n.Source, n.At, n.Text)
 	}
@@ -179,6 +179,22 @@ func (r *Report) summary(s *Series) (mean, most float64) {
 		most = max(most, mean)
 	}
 	return mean, most
+}
+
+// inAll returns what a series of cores comes to, in core-seconds from the first visit to
+// the last reading, so that what was done after the crowd is in it; empty for others.
+func (r *Report) inAll(s *Series) string {
+	if s.Unit != "cores" || len(r.Slots) == 0 {
+		return ""
+	}
+	total, since := 0.0, r.Slots[0].At
+	for _, point := range s.Points {
+		if point[0] > since {
+			total += point[1] * (point[0] - since)
+			since = point[0]
+		}
+	}
+	return strconv.FormatFloat(total, 'f', 2, 64) + " core-s"
 }
 
 // sign says how a promise fared; where nothing was compared, that is not known.
