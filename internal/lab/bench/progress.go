@@ -14,6 +14,9 @@ import (
 	"github.com/doorbuster/doorbuster/internal/lab/traffic"
 )
 
+// gathering is the phase in which the crowd is sent.
+const gathering = "the crowd gathers"
+
 // drawEvery is how often the line is drawn.
 const drawEvery = 100 * time.Millisecond
 
@@ -55,7 +58,7 @@ func (p *progress) draw(w io.Writer) {
 	defer tick.Stop()
 	bar := progressbar.NewOptions(max(1, p.total),
 		progressbar.OptionSetWriter(w),
-		progressbar.OptionSetWidth(20),
+		progressbar.OptionSetWidth(10),
 		progressbar.OptionSetPredictTime(false),
 		progressbar.OptionSetElapsedTime(false),
 		progressbar.OptionSetRenderBlankState(true),
@@ -73,19 +76,25 @@ func (p *progress) draw(w io.Writer) {
 	}
 }
 
-// text says how far the run has come.
+// text says how far the run has come, in a line that fits beside the bar into 80
+// columns: a longer one would wrap, and leave a line behind each time it is drawn.
 func (p *progress) text(now *traffic.Live) string {
-	if now.Offered == 0 {
-		if start := p.start.Load(); start != nil {
-			return fmt.Sprintf("%s, %.1f s to the start", *p.phase.Load(), time.Until(*start).Seconds())
-		}
-		return *p.phase.Load()
+	phase := *p.phase.Load()
+	if start := p.start.Load(); now.Offered == 0 && start != nil {
+		return fmt.Sprintf("%s, %.1f s to the start", phase, time.Until(*start).Seconds())
 	}
-	var waiting int64
-	if books := p.books.Load(); books != nil {
-		waiting = books.Live().Waiting
+	if now.Offered == 0 || phase != gathering { // before the crowd, or after it
+		return phase
 	}
 	n := chart.Grouped
-	return fmt.Sprintf("%s: offered %s, sent %s, accepted %s, refused %s, failed %s, in flight %s, queued %s", *p.phase.Load(),
-		n(now.Offered), n(now.Sent), n(now.Answers[traffic.Accepted]), n(now.Answers[traffic.Refused]), n(now.Answers[traffic.Failed]), n(now.InFlight), n(waiting))
+	text := fmt.Sprintf("accepted %s, refused %s", n(now.Answers[traffic.Accepted]), n(now.Answers[traffic.Refused]))
+	if failed := now.Answers[traffic.Failed]; failed > 0 {
+		text += ", failed " + n(failed)
+	}
+	if books := p.books.Load(); books != nil {
+		if queued := books.Live().Waiting; queued > 0 {
+			text += ", queued " + n(queued)
+		}
+	}
+	return text
 }

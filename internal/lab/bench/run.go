@@ -191,7 +191,7 @@ func (b *bench) watchParts(ctx context.Context) (*probe.Probe, error) {
 
 // send carries out the plan.
 func (b *bench) send(ctx context.Context) (*traffic.Record, error) {
-	b.progress.say("the crowd gathers")
+	b.progress.say(gathering)
 	last := b.plan[len(b.plan)-1].At
 	o := traffic.Options{
 		Connections: b.Connections, Followers: min(mostFollowers, max(1, b.Profile.Buyers)), Timeout: b.Timeout,
@@ -209,7 +209,7 @@ func (b *bench) send(ctx context.Context) (*traffic.Record, error) {
 
 // settle waits until no order is queued any more.
 func (b *bench) settle(ctx context.Context) error {
-	b.progress.say("waiting for the judge")
+	b.progress.say("waiting until nothing is queued")
 	var err error
 	if b.queued, err = b.stage.judged(ctx); err != nil || b.Probe.Postgres == "" {
 		return err
