@@ -73,7 +73,7 @@ func TestHeatIsWellFormed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := chart.Heat{
 			Title: anyName().Draw(t, "title"), Note: anyName().Draw(t, "note"), X: chart.Axis{Unit: chart.Seconds}, Y: chart.Millis,
-			Grain: odd().Draw(t, "grain"), Columns: rapid.SliceOfN(column, 0, 12).Draw(t, "columns"),
+			Grain: rapid.OneOf(odd(), rapid.Just(5e-324)).Draw(t, "grain"), Columns: rapid.SliceOfN(column, 0, 12).Draw(t, "columns"),
 		}
 		edge := rapid.Float64Range(1e-6, 10).Draw(t, "edge")
 		for range rapid.IntRange(0, 10).Draw(t, "edges") {

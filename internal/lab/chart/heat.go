@@ -73,7 +73,7 @@ type heating struct {
 // gather makes the columns few enough and finds what is to be shown; it is false
 // where that is nothing.
 func (d *heating) gather() bool {
-	if d.grain = d.heat.Grain; d.grain <= 0 || !finite(d.grain) || !d.rows() {
+	if d.grain = d.heat.Grain; !(d.grain > 0 && d.grain <= beyond) || !d.rows() {
 		return false
 	}
 	from, to := math.Inf(1), math.Inf(-1)
@@ -85,7 +85,10 @@ func (d *heating) gather() bool {
 	if from > to {
 		return false
 	}
-	if n := (to - from) / d.grain; n > mostColumns {
+	switch n := (to - from) / d.grain; {
+	case math.IsInf(n, 1): // a grain that is nearly nothing
+		d.grain = (to - from) / mostColumns
+	case n > mostColumns:
 		d.grain *= math.Ceil(n / mostColumns)
 	}
 	d.merge(from)

@@ -91,8 +91,9 @@ func (s *scale) linear(fixed bool, count int) {
 	if !fixed {
 		s.from, s.to = min(s.from, 0), max(s.to, 0)
 	}
-	if s.to-s.from < 1e-12 {
-		s.to = s.from + 1
+	// Beside large values a small step would be none: floats are not as fine there.
+	if least := max(1e-12, 1e-9*max(math.Abs(s.from), math.Abs(s.to))); s.to-s.from < least {
+		s.to = s.from + max(1, least)
 	}
 	p := s.unit.prefix(max(math.Abs(s.from), math.Abs(s.to)))
 	step := nice((s.to-s.from)/p.factor/float64(count)) * p.factor

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -114,4 +115,14 @@ func TestALongStackIsThinned(t *testing.T) {
 	}
 	_, high, _ := limits(d.curves)
 	assert.InDelta(t, 51, high[1], 0, "no spike is lost")
+}
+
+// A stretch that is nearly nothing, far from zero, has ticks that can be counted.
+func TestTicksOfNextToNothing(t *testing.T) {
+	t.Parallel()
+	for _, from := range []float64{1e15 - 1, -1e15, 1e12, 5e-324} {
+		s := newScale(Axis{Min: from, Max: math.Nextafter(from, math.Inf(1))}, from, from, 8)
+		require.Less(t, len(s.steps), 40, "%g", from)
+		require.Less(t, s.from, s.to, "%g", from)
+	}
 }
