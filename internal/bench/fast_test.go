@@ -35,6 +35,13 @@ type counterHouse struct {
 	ledger  ledger.Ledger
 	sale    sale.Sale
 	users   atomic.Int64
+	scribes sync.Pool // of *scribe
+}
+
+// scribe names and signs attempts, for one caller at a time.
+type scribe struct {
+	names  *sale.Namer
+	signer *stock.Signer
 }
 
 func sqliteBook(b *testing.B) ledger.Ledger {
@@ -75,6 +82,9 @@ func newCounterHouse(b *testing.B, book ledger.Ledger, units int64, startsIn tim
 	})
 	h.sale, err = k.Preheat(b.Context(), "drop")
 	require.NoError(b, err)
+	h.scribes.New = func() any {
+		return &scribe{sale.NewNamer(h.sale.Key, h.sale.Number), stock.NewSigner(h.sale.Key, h.sale.Number)}
+	}
 	return h
 }
 
@@ -85,17 +95,26 @@ func (h *counterHouse) engine(b *testing.B) *engine.Engine {
 	return e
 }
 
+// pid returns the process id of the house's server.
+func (h *counterHouse) pid(b *testing.B) int {
+	b.Helper()
+	pid, err := strconv.Atoi(h.server.Info("process_id"))
+	require.NoError(b, err)
+	return pid
+}
+
 func (h *counterHouse) lane() stock.Lane { return stock.LanesOf(&h.sale)[0] }
 
 // call returns a call of n new buyers.
 func (h *counterHouse) call(n int) stock.Call {
 	c := stock.Call{Lane: h.lane(), Epoch: h.sale.Epoch, Terms: h.sale.Terms, AskedAt: time.Now(), Attempts: make([]stock.Attempt, n)}
-	names, signer := sale.NewNamer(h.sale.Key, h.sale.Number), stock.NewSigner(h.sale.Key, h.sale.Number)
+	by := h.scribes.Get().(*scribe) //nolint:errcheck // by its New
+	defer h.scribes.Put(by)
 	for i := range c.Attempts {
 		a := &c.Attempts[i]
 		a.User, a.Quantity = "buyer-"+strconv.FormatInt(1e9+h.users.Add(1), 10), 1
-		a.ID = names.OrderID(a.User, "k")
-		a.MAC = signer.Sign(&stock.Slip{ID: a.ID, User: a.User, Quantity: 1, Epoch: c.Epoch, Terms: c.Terms, AskedAt: c.AskedAt})
+		a.ID = by.names.OrderID(a.User, "k")
+		a.MAC = by.signer.Sign(&stock.Slip{ID: a.ID, User: a.User, Quantity: 1, Epoch: c.Epoch, Terms: c.Terms, AskedAt: c.AskedAt})
 	}
 	return c
 }
@@ -169,6 +188,7 @@ const fastBuyers = 1024
 func BenchmarkFastPath(b *testing.B) {
 	for b.Loop() {
 		ours, alone := newCounterHouse(b, sqliteBook(b), sale.MaxInteger, 0), newCounterHouse(b, sqliteBook(b), sale.MaxInteger, 0)
+		apart(b, ours.pid(b), alone.pid(b))
 		e := ours.engine(b)
 		fast, slow, factor := sideBySide(
 			callers(b, fastBuyers, 1, ours.buy(b, e)),
@@ -184,6 +204,7 @@ func BenchmarkFastPath(b *testing.B) {
 func BenchmarkFastRefusals(b *testing.B) {
 	for b.Loop() {
 		h := newCounterHouse(b, sqliteBook(b), 0, 0)
+		apart(b, h.pid(b))
 		fast, slow, factor := sideBySide(
 			callers(b, 4, stock.MaxBatch, func() error { return h.take(b.Context(), stock.MaxBatch, sale.SoldOut) }),
 			callers(b, buyers, 1, func() error { return h.take(b.Context(), 1, sale.SoldOut) }),
@@ -199,6 +220,7 @@ func BenchmarkFastRefusals(b *testing.B) {
 func BenchmarkAgainstLock(b *testing.B) {
 	for b.Loop() {
 		h := newCounterHouse(b, sqliteBook(b), sale.MaxInteger, 0)
+		apart(b, h.pid(b))
 		e := h.engine(b)
 		fast, slow, factor := sideBySide(callers(b, fastBuyers, 1, h.buy(b, e)), callers(b, 64, 1, classic(b, h.client)))
 		note("units sold/s: fast path %.0f, lock per sale %.0f", fast, slow)

@@ -53,7 +53,7 @@ func BenchmarkGeneratorCeiling(b *testing.B) {
 	b.Setenv("GOMAXPROCS", "1")
 	for b.Loop() {
 		shop := testenv.Serve(b, "--log-level", "error")
-		pin(b, shop.Pid(), 0)
+		pin(b, shop.Pid(), core(0))
 		api, err := client.New(client.Options{URL: shop.URL, Token: shop.AdminKey()})
 		require.NoError(b, err)
 		openSale(b, api, 1)
@@ -215,7 +215,7 @@ type role struct {
 }
 
 // startRole starts a part on one core.
-func startRole(b *testing.B, name string, core int) *role {
+func startRole(b *testing.B, name string, on int) *role {
 	b.Helper()
 	tests := map[string]string{"null": "TestNullServer", "generator": "TestGenerator"}
 	cmd := exec.Command(os.Args[0], "-test.run", "^"+tests[name]+"$") //nolint:gosec,noctx // this program; it ends with its input
@@ -235,23 +235,6 @@ func startRole(b *testing.B, name string, core int) *role {
 		require.NoError(b, p.Stop(10*time.Second))
 		require.NoError(b, out.Close())
 	})
-	pin(b, p.Pid(), core)
+	pin(b, p.Pid(), core(on))
 	return &role{Process: p, in: in, out: out}
-}
-
-// pin keeps a process on one core: the threads that it has, and so those that they
-// make.
-func pin(b *testing.B, pid, core int) {
-	b.Helper()
-	var set unix.CPUSet
-	set.Set(core)
-	for range 2 { // one may have been made in between
-		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-		require.NoError(b, err)
-		for _, thread := range threads {
-			id, err := strconv.Atoi(thread.Name())
-			require.NoError(b, err)
-			require.NoError(b, unix.SchedSetaffinity(id, &set))
-		}
-	}
 }
