@@ -38,27 +38,6 @@ func pages(t *testing.T) map[string]string {
 	return out
 }
 
-// views are the ways in which a report is looked at.
-func views() []testenv.View {
-	return []testenv.View{
-		{},
-		{Dark: true},
-		{Width: 390, Height: 844, Phone: true},
-		{Width: 390, Height: 844, Phone: true, Dark: true},
-		{Width: 703, Height: 1032, Paper: true}, // A4 within its margins
-	}
-}
-
-// fits opens a page and checks what holds for every report.
-func fits(t *testing.T, browser *testenv.Browser, path string, v testenv.View) *testenv.Tab {
-	t.Helper()
-	tab := browser.Open("file://"+path, v)
-	assert.Empty(t, tab.Misfits())
-	assert.Empty(t, tab.Complaints())
-	assert.Equal(t, []string{"file://" + path}, tab.Requests(), "a report needs nothing but itself")
-	return tab
-}
-
 // opened looks at the page of a report that a run has made, beside an older one if
 // there is one, and returns what a person can read there.
 func opened(t *testing.T, r, old *bench.Report) (text string) {
@@ -68,8 +47,8 @@ func opened(t *testing.T, r, old *bench.Report) (text string) {
 	require.NoError(t, bench.WriteHTMLCompared(&page, r, old))
 	require.NoError(t, os.WriteFile(path, page.Bytes(), 0o600))
 	browser := testenv.Chromium(t)
-	for _, v := range views() {
-		tab := fits(t, browser, path, v)
+	for _, v := range testenv.Views() {
+		tab := browser.Report(t, path, v)
 		if text == "" {
 			text = readable(tab)
 			assert.NotZero(t, testenv.Ask[int](tab, `document.querySelectorAll("svg path").length`), "no curve")
@@ -87,10 +66,10 @@ func TestHTMLInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := testenv.Chromium(t)
 	for name, path := range pages(t) {
-		for _, v := range views() {
+		for _, v := range testenv.Views() {
 			t.Run(fmt.Sprintf("%s, %d wide, dark %t", name, v.Width, v.Dark), func(t *testing.T) {
 				t.Parallel()
-				tab := fits(t, browser, path, v)
+				tab := browser.Report(t, path, v)
 				if name == "rich" {
 					assert.Zero(t, testenv.Ask[int](tab, `document.querySelectorAll(".nothing").length`), "charts without data")
 				}

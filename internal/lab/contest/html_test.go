@@ -14,36 +14,15 @@ import (
 	"github.com/doorbuster/doorbuster/internal/testenv"
 )
 
-// views are the ways in which a report is looked at.
-func views() []testenv.View {
-	return []testenv.View{
-		{},
-		{Dark: true},
-		{Width: 390, Height: 844, Phone: true},
-		{Width: 390, Height: 844, Phone: true, Dark: true},
-		{Width: 703, Height: 1032, Paper: true}, // A4 within its margins
-	}
-}
-
-// fits opens a page and checks what holds for every report.
-func fits(t *testing.T, browser *testenv.Browser, path string, v testenv.View) *testenv.Tab {
-	t.Helper()
-	tab := browser.Open("file://"+path, v)
-	assert.Empty(t, tab.Misfits())
-	assert.Empty(t, tab.Complaints())
-	assert.Equal(t, []string{"file://" + path}, tab.Requests(), "a report needs nothing but itself")
-	return tab
-}
-
 func TestHTMLInABrowser(t *testing.T) {
 	t.Parallel()
 	browser := testenv.Chromium(t)
 	for name, r := range map[string]*contest.Report{"rich": rich(), "broken": broken(), "empty": {}} {
 		path := pageOf(t, r)
-		for _, v := range views() {
+		for _, v := range testenv.Views() {
 			t.Run(fmt.Sprintf("%s, %d wide, dark %t", name, v.Width, v.Dark), func(t *testing.T) {
 				t.Parallel()
-				fits(t, browser, path, v)
+				browser.Report(t, path, v)
 			})
 		}
 	}

@@ -59,8 +59,8 @@ func TestTheWholeLab(t *testing.T) {
 
 	path := pageOf(t, r)
 	browser := testenv.Chromium(t)
-	for _, v := range views() {
-		tab := fits(t, browser, path, v)
+	for _, v := range testenv.Views() {
+		tab := browser.Report(t, path, v)
 		told := testenv.Ask[string](tab, `document.body.innerText.replaceAll("\u00a0", " ")`)
 		for _, words := range []string{"100 units, 300 buyers", "Pass: Doorbuster sold exactly 100 units", r.Redis, r.Postgres} {
 			require.Contains(t, told, words)
