@@ -158,10 +158,15 @@ func (l *lane) holders(ctx context.Context, v *View) (census, error) {
 	if s.counter == nil || l.index >= len(v.Salts) {
 		return census{}, errNoCounter
 	}
-	now, _ := l.memory.from()
+	seen := l.mark.of(v.Epoch)
 	h, err := s.counter.Holders(ctx, stock.Lane{Sale: v.Number, Index: l.index, Salt: v.Salts[l.index]})
-	if err == nil && h.Epoch != v.Epoch {
+	switch {
+	case err != nil:
+	case h.Epoch != v.Epoch:
 		err = stock.ErrEpoch
+	case h.Seq < seen:
+		s.stale(v)
+		err = stock.ErrStale
 	}
-	return census{users: h.Hashes, at: stamp{h.Generation, now.seq}}, err
+	return census{users: h.Hashes, at: stamp{h.Generation, h.Seq}}, err
 }

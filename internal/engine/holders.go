@@ -16,11 +16,18 @@ type holders struct {
 	version int64     // of the sale, as it was known when they were loaded
 	until   time.Time // what changed before does not count yet
 	again   time.Time // the next loading is not earlier
+	renew   time.Time // where others sell, the next loading is not much later
 	seen    stamp     // of the newest reply
 }
 
 // loadInterval keeps a sale whose units come and go from being loaded all the time.
 const loadInterval = time.Second
+
+// holdersLife is how long holders that were loaded are believed without loading them
+// again where others sell too. Nothing but a lane whose server has gone back in time
+// makes it necessary: there somebody may come to hold a unit at a number, and under a
+// generation, that had been seen already.
+const holdersLife = 30 * time.Second
 
 // cover reports whether everybody who may hold units of a shelf that was seen
 // empty is among the holders.
@@ -46,7 +53,7 @@ func (h *holders) begin(version int64, now time.Time) bool {
 	if h.loading || now.Before(h.again) {
 		return false
 	}
-	h.loading, h.again, h.version = true, now.Add(loadInterval), version
+	h.loading, h.again, h.renew, h.version = true, now.Add(loadInterval), now.Add(holdersLife), version
 	if h.users == nil {
 		h.users = make(map[uint64]struct{})
 	}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +148,48 @@ func TestHoldersReadWhileAUnitComesBackCoverNothing(t *testing.T) {
 		require.Equal(t, sale.Taken, s.buyAt(s.second, "lucky").Verdict)
 		require.Equal(t, sale.Replayed, s.buyAt(s.Engine, "lucky").Verdict)
 	}, func(d *sale.Sale) { d.Items[0].Stock = 1 })
+}
+
+// While the holders are read the lane's server goes back in time, to before the last
+// unit was sold; it then goes to somebody whom that reading cannot know.
+func TestHoldersOfALaneThatWentBackCoverNothing(t *testing.T) {
+	t.Parallel()
+	var stale atomic.Int64
+	inFastBubble(t, engine.Options{Stale: func(sale.Number, int64) { stale.Add(1) }}, func(t *testing.T, s *fastShop) {
+		s.sale = s.open(10, 1)
+		s.build(1)
+		s.sellAll(9)
+		old := s.mem.Save()
+		s.counter.set(func() { s.counter.loadIn = func() { s.mem.Restore(old) } })
+		require.Equal(t, sale.Taken, s.buyAt(s.second, "lost").Verdict)
+		synctest.Wait()
+		require.Equal(t, int64(1), stale.Load(), "who reads the holders sees it")
+		require.Equal(t, sale.Taken, s.buyAt(s.Engine, "found").Verdict)
+		refuseAll(t, s.second, "a", sale.SoldOut)
+		synctest.Wait()
+		require.Equal(t, sale.Replayed, s.buyAt(s.second, "found").Verdict)
+	})
+}
+
+// If nobody sees that the lane went back, what was read of the holders is wrong until
+// they are read again.
+func TestHoldersAreReadAgainNowAndThen(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		s.sellAll(9)
+		old := s.mem.Save()
+		require.Equal(t, sale.Taken, s.buyAt(s.second, "lost").Verdict)
+		synctest.Wait()
+		s.mem.Restore(old)
+		require.Equal(t, sale.Taken, s.buyAt(s.Engine, "found").Verdict)
+		for range 31 {
+			s.pass(time.Second)
+			refuseAll(t, s.second, fmt.Sprint("at ", time.Now().Unix(), " "), sale.SoldOut)
+			synctest.Wait()
+		}
+		require.Equal(t, sale.Replayed, s.buyAt(s.second, "found").Verdict)
+		require.LessOrEqual(t, s.counter.holders.Load(), int64(3), "one instance read them twice, the other once")
+	})
 }
 
 func TestMemoryEndsWithItsEpoch(t *testing.T) {

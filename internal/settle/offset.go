@@ -10,7 +10,7 @@ import (
 // Measure compares the lane's clock with the ledger's and corrects what the lane
 // knows of their distance. A correction of more than a second is Trouble: what
 // was taken before it carries wrong times. A lane that is behind what this courier
-// brought it gets those rows again.
+// brought it, in rows or in rules, gets that again.
 func (c *Courier) Measure(ctx context.Context) error {
 	call, cancel := c.call(ctx)
 	defer cancel()
@@ -24,8 +24,9 @@ func (c *Courier) Measure(ctx context.Context) error {
 	if at.State == stock.Frozen {
 		return stock.ErrFrozen // its builder measures
 	}
-	if at.Epoch == c.sale.Epoch && at.Applied < c.applied {
-		// Its server went back in time, and rows that it had are missing there.
+	if at.Epoch == c.sale.Epoch && (at.Applied < c.applied || at.Version < c.sale.Version) {
+		// Its server went back in time, and what it had is missing there. Rules may be
+		// missing where rows are not: those that were on their way came after it.
 		c.known = false
 		c.Nudge()
 	}

@@ -26,7 +26,8 @@ type Counter interface {
 	// the lane's epoch and state; nil if nothing.
 	Records(ctx context.Context, l Lane, user string) (Records, error)
 	// Holders returns the hash (sale.UserHash) of every user that the lane has
-	// recorded, and the generation under which all of them were there. ErrCold.
+	// recorded, and the generation and the number by which all of them were there.
+	// ErrCold.
 	Holders(ctx context.Context, l Lane) (Holders, error)
 	// Read returns the lane's standing. A lane that is not there is Cold.
 	Read(ctx context.Context, l Lane) (Standing, error)
@@ -133,10 +134,11 @@ type Records struct {
 	CoolUntil time.Time // zero if no cool-down was ever set
 }
 
-// Holders is everybody that a lane has recorded.
+// Holders is everybody that a lane had recorded by Seq; some may have come since.
 type Holders struct {
 	Epoch      int64
 	Generation uint64
+	Seq        uint64
 	Hashes     []uint64
 }
 

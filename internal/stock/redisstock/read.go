@@ -91,7 +91,7 @@ func wordOr(m *rueidis.RedisMessage, missing string) (string, error) {
 	return word, err
 }
 
-// Holders implements stock.Counter. The generation is read before the users, so
+// Holders implements stock.Counter. The standing is read before the users, so
 // whoever was recorded under it is among them.
 func (c *Counter) Holders(ctx context.Context, l stock.Lane) (stock.Holders, error) {
 	k := c.keys(l)
@@ -103,7 +103,7 @@ func (c *Counter) Holders(ctx context.Context, l stock.Lane) (stock.Holders, err
 		if before.State == stock.Cold {
 			return stock.Holders{}, stock.ErrCold
 		}
-		h := stock.Holders{Epoch: before.Epoch, Generation: before.Generation}
+		h := stock.Holders{Epoch: before.Epoch, Generation: before.Generation, Seq: before.Seq}
 		if h.Hashes, err = c.scan(ctx, k.buyers(decimal(before.Epoch))); err != nil {
 			return stock.Holders{}, err
 		}

@@ -53,7 +53,7 @@ func takeUnit(t *testing.T, w *world) {
 	require.Empty(t, w.records(t, "bob"))
 	holders, err := w.Counter.Holders(t.Context(), w.Lane)
 	require.NoError(t, err)
-	require.Equal(t, stock.Holders{Epoch: w.epoch, Generation: after.Generation, Hashes: []uint64{sale.UserHash("ann")}}, holders)
+	require.Equal(t, stock.Holders{Epoch: w.epoch, Generation: after.Generation, Seq: after.Seq, Hashes: []uint64{sale.UserHash("ann")}}, holders)
 }
 
 func takeSlip(t *testing.T, w *world) {

@@ -125,7 +125,7 @@ func (m *Mem) Holders(ctx context.Context, l stock.Lane) (stock.Holders, error) 
 		if x.meta == nil {
 			return stock.Holders{}, stock.ErrCold
 		}
-		h := stock.Holders{Epoch: x.meta.epoch, Generation: x.meta.generation}
+		h := stock.Holders{Epoch: x.meta.epoch, Generation: x.meta.generation, Seq: x.meta.seq}
 		for _, user := range slices.Sorted(maps.Keys(x.buyers[x.meta.epoch])) {
 			h.Hashes = append(h.Hashes, sale.UserHash(user))
 		}

@@ -1,0 +1,104 @@
+package settle_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/internal/stock"
+)
+
+func TestOffsetIsMeasuredAndALeapIsTrouble(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 10, func(t *testing.T, f *floor) {
+		seen := &witness{}
+		ahead := &leaping{Counter: f.counter}
+		courier := f.courier(f, ahead, seen)
+		for _, c := range []struct {
+			by       time.Duration
+			troubles int
+		}{{0, 0}, {300 * time.Millisecond, 0}, {-200 * time.Millisecond, 0}, {2 * time.Second, 1}, {2 * time.Second, 1}} {
+			ahead.by = c.by
+			require.NoError(t, courier.Measure(t.Context()))
+			require.Equal(t, c.by, f.standing(t).Offset)
+			require.Equal(t, c.by, seen.offset)
+			require.Equal(t, c.troubles, seen.troubles)
+		}
+		f.counter.Wipe()
+		require.ErrorIs(t, courier.Measure(t.Context()), stock.ErrCold)
+	})
+}
+
+// TestOffsetWithinItsDoubtIsLeftAlone measures over a slow line.
+func TestOffsetWithinItsDoubtIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 10, func(t *testing.T, f *floor) {
+		slow := &hookedCounter{Counter: f.counter}
+		slow.set(func(call string) error {
+			if call == "Clock" {
+				f.pass(200 * time.Millisecond) // all of it on the way there
+			}
+			return nil
+		}, nil)
+		seen := &witness{}
+		require.NoError(t, f.courier(f, slow, seen).Measure(t.Context()))
+		require.Equal(t, 100*time.Millisecond, seen.offset, "it looks as if the clocks were apart")
+		require.Zero(t, f.standing(t).Offset)
+	})
+}
+
+// A lane whose server went back in time lacks rows that its courier believes to be
+// there.
+func TestLaneThatWentBackGetsItsRowsAgain(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 2, func(t *testing.T, f *floor) {
+		f.sold(t, "a", "b")
+		courier := f.courier(f, f.counter, &witness{})
+		require.NoError(t, courier.Round(t.Context()))
+		old := f.counter.Save()
+		_, err := f.Cancel(t.Context(), f.id("a"), "")
+		require.NoError(t, err)
+		require.NoError(t, courier.Round(t.Context()))
+		f.inStep(t)
+		f.counter.Restore(old)
+		require.NoError(t, courier.Measure(t.Context()))
+		require.NoError(t, courier.Round(t.Context()))
+		f.inStep(t)
+	})
+}
+
+// Its server goes back between the rules and the rows of a stretch: the rows arrive
+// at a lane that has lost the rules.
+func TestLaneThatWentBackGetsItsRulesAgain(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 2, func(t *testing.T, f *floor) {
+		c := &hookedCounter{Counter: f.counter}
+		courier := f.courier(f, c, &witness{})
+		old := f.counter.Save()
+		c.set(func(call string) error {
+			if call == "Apply" {
+				f.counter.Restore(old)
+			}
+			return nil
+		}, nil)
+		f.restock(t, 5)
+		require.NoError(t, courier.Round(t.Context()))
+		require.Less(t, f.standing(t).Version, f.sale.Version, "the lane has the rows and not the rules")
+		require.NoError(t, courier.Measure(t.Context()))
+		require.NoError(t, courier.Round(t.Context()))
+		f.inStep(t)
+	})
+}
+
+// leaping is a counter whose clock is ahead.
+type leaping struct {
+	stock.Counter
+	by time.Duration
+}
+
+func (l *leaping) Clock(ctx context.Context, lane stock.Lane) (time.Time, error) {
+	at, err := l.Counter.Clock(ctx, lane)
+	return at.Add(l.by), err
+}
