@@ -42,8 +42,11 @@ func (e *Engine) cancel(ctx context.Context, id sale.OrderID, user string) (sale
 		return o, err
 	}
 	r, laneErr := e.recorded(ctx, id, user)
-	if laneErr != nil {
-		return o, laneErr // nobody knows of it, or nobody can be asked
+	switch {
+	case laneErr != nil && sale.CodeOf(laneErr) == sale.CodeOrderNotFound:
+		return e.ledger.Cancel(ctx, id, user) // it may have been judged, and its lane cleared, meanwhile
+	case laneErr != nil:
+		return o, laneErr
 	}
 	queue := queued(r.view, &r.slip)
 	return e.ledger.CancelQueued(ctx, ledger.Attempt{

@@ -68,8 +68,11 @@ func (t *taking) run(ctx context.Context) error {
 		return l.refused(ctx, v, &reply)
 	}
 	l.mark.saw(v.Epoch, reply.Seq)
-	if reply.Version > v.Version {
+	switch {
+	case reply.Version > v.Version:
 		s.catalog.moved(s.number)
+	case reply.Version < v.Version:
+		l.catchUp(ctx, v)
 	}
 	t.reply, t.took = reply, ended.Sub(started)
 	t.learnt = lesson{
@@ -133,6 +136,21 @@ func (l *lane) call(v *View, batch []*try) stock.Call {
 	return c
 }
 
+// catchUp brings the lane the rules that are known here, in the background and once a
+// second: it has not heard of a change yet, or its server has gone back in time.
+func (l *lane) catchUp(ctx context.Context, v *View) {
+	s, now := l.stand, l.stand.opts.Clock()
+	if !l.synced.IsZero() && now.Sub(l.synced) < memoryLife {
+		return
+	}
+	l.synced = now
+	s.lines.calls.Go(func() {
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.CallTimeout)
+		defer cancel()
+		_ = s.sync(own, v, l.index) // the observer hears; couriers see to it as well
+	})
+}
+
 // refused says what follows from a refusal of the whole call.
 func (l *lane) refused(ctx context.Context, v *View, r *stock.Reply) error {
 	switch r.State {
@@ -168,5 +186,9 @@ func (l *lane) holders(ctx context.Context, v *View) (census, error) {
 		s.stale(v)
 		err = stock.ErrStale
 	}
-	return census{users: h.Hashes, at: stamp{h.Generation, h.Seq}}, err
+	if err != nil {
+		return census{}, err
+	}
+	l.mark.saw(v.Epoch, h.Seq)
+	return census{users: h.Hashes, at: stamp{h.Generation, h.Seq}}, nil
 }

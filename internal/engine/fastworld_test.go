@@ -26,14 +26,16 @@ type counted struct {
 	takes, holders, returns, syncs atomic.Int64
 	mute                           atomic.Bool // nobody hears anything
 
-	mu     sync.Mutex
-	states map[stock.State]int
-	before func(*stock.Call) error // runs before Take; an error fails it
-	after  func(*stock.Reply)      // runs between the answer of Take and the caller
-	syncIn func(stock.Lane) error  // runs before Sync; an error fails it
-	loadIn func()                  // runs once, before Holders
-	readIn func()                  // runs once, before ReadAll
-	cut    map[string]error        // what fails, by step of a transfer; "unheard …" when it has happened
+	mu      sync.Mutex
+	states  map[stock.State]int
+	before  func(*stock.Call) error // runs before Take; an error fails it
+	after   func(*stock.Reply)      // runs between the answer of Take and the caller
+	syncIn  func(stock.Lane) error  // runs before Sync; an error fails it
+	loadIn  func()                  // runs once, before Holders
+	loadErr error                   // fails Holders
+	lookIn  func()                  // runs once, before Records
+	readIn  func()                  // runs once, before ReadAll
+	cut     map[string]error        // what fails, by step of a transfer; "unheard …" when it has happened
 }
 
 // cutOff returns the error with which a step fails.
@@ -93,13 +95,27 @@ func (c *counted) Listen(ctx context.Context, fn func(stock.Message)) error {
 func (c *counted) Holders(ctx context.Context, l stock.Lane) (stock.Holders, error) {
 	c.holders.Add(1)
 	c.mu.Lock()
-	before := c.loadIn
+	before, err := c.loadIn, c.loadErr
 	c.loadIn = nil
 	c.mu.Unlock()
 	if before != nil {
 		before()
 	}
+	if err != nil {
+		return stock.Holders{}, err
+	}
 	return c.Counter.Holders(ctx, l)
+}
+
+func (c *counted) Records(ctx context.Context, l stock.Lane, user string) (stock.Records, error) {
+	c.mu.Lock()
+	before := c.lookIn
+	c.lookIn = nil
+	c.mu.Unlock()
+	if before != nil {
+		before()
+	}
+	return c.Counter.Records(ctx, l, user)
 }
 
 func (c *counted) ReadAll(ctx context.Context, lanes []stock.Lane) ([]stock.Standing, error) {

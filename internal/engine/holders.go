@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -12,22 +13,26 @@ type holders struct {
 	users   map[uint64]struct{} // by sale.UserHash; nil until the first loading begins
 	loaded  bool
 	loading bool
+	failed  bool // the last loading
 	at      stamp
 	version int64     // of the sale, as it was known when they were loaded
 	until   time.Time // what changed before does not count yet
 	again   time.Time // the next loading is not earlier
-	renew   time.Time // where others sell, the next loading is not much later
+	began   time.Time // the loading under way or, once it is done, the last one
 	seen    stamp     // of the newest reply
 }
 
 // loadInterval keeps a sale whose units come and go from being loaded all the time.
 const loadInterval = time.Second
 
-// holdersLife is how long holders that were loaded are believed without loading them
-// again where others sell too. Nothing but a lane whose server has gone back in time
-// makes it necessary: there somebody may come to hold a unit at a number, and under a
-// generation, that had been seen already.
-const holdersLife = 30 * time.Second
+// Holders that were loaded are loaded again after holdersLife, and so much more for each
+// of them that it stays cheap, where others sell too. Nothing but a lane whose server
+// has gone back in time makes it necessary: there somebody may come to hold a unit at
+// a number, and under a generation, that had been seen already.
+const (
+	holdersLife   = 30 * time.Second
+	perHolderLife = 100 * time.Microsecond
+)
 
 // cover reports whether everybody who may hold units of a shelf that was seen
 // empty is among the holders.
@@ -37,6 +42,11 @@ func (h *holders) cover(s *shelf, now time.Time) bool {
 
 func (h *holders) reach(s *shelf) bool {
 	return h.at.generation == s.since.generation && h.at.seq >= s.since.seq
+}
+
+// old reports whether the holders are to be loaded again though they cover.
+func (h *holders) old(now time.Time) bool {
+	return h.failed || now.Sub(h.began) >= holdersLife+time.Duration(len(h.users))*perHolderLife
 }
 
 func (h *holders) add(users []uint64) {
@@ -53,7 +63,7 @@ func (h *holders) begin(version int64, now time.Time) bool {
 	if h.loading || now.Before(h.again) {
 		return false
 	}
-	h.loading, h.again, h.renew, h.version = true, now.Add(loadInterval), now.Add(holdersLife), version
+	h.loading, h.again, h.began, h.version = true, now.Add(loadInterval), now, version
 	if h.users == nil {
 		h.users = make(map[uint64]struct{})
 	}
@@ -62,7 +72,7 @@ func (h *holders) begin(version int64, now time.Time) bool {
 
 // void makes what was loaded, or is being loaded, good for nothing.
 func (h *holders) void() {
-	h.loaded, h.loading, h.again, h.until = false, false, time.Time{}, time.Time{}
+	h.loaded, h.loading, h.failed, h.again, h.until = false, false, false, time.Time{}, time.Time{}
 	h.seen = stamp{}
 }
 
@@ -88,6 +98,7 @@ func (m *memory) from() (now, last stamp) {
 
 // loaded ends a loading.
 func (m *memory) loaded(c *census, err error) {
+	c.users = m.unknown(c.users)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h := &m.holders
@@ -97,7 +108,7 @@ func (m *memory) loaded(c *census, err error) {
 	if c.epoch != m.epoch {
 		return // another loading may be under way
 	}
-	h.loading = false
+	h.loading, h.failed = false, err != nil
 	if err != nil {
 		return
 	}
@@ -106,6 +117,17 @@ func (m *memory) loaded(c *census, err error) {
 		s := &m.shelves[i]
 		s.sealed = s.empty && (s.sealed || h.reach(s))
 	}
+}
+
+// unknown returns those of the users who are not among the holders: all but a few of
+// those that are loaded again are, and nobody who asks waits while they are looked for.
+func (m *memory) unknown(users []uint64) []uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.DeleteFunc(users, func(u uint64) bool {
+		_, known := m.holders.users[u]
+		return known
+	})
 }
 
 // stranger reports whether the user surely has no order in a sale of this version

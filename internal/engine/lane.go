@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
@@ -19,6 +20,7 @@ type lane struct {
 	line   line[ledger.Attempt, outcome]
 	memory *memory
 	mark   mark
+	synced time.Time // when a batch had the lane's rules brought; by the line's goroutine alone
 }
 
 // mark is the highest sequence number of a lane that was seen in an epoch.

@@ -172,7 +172,7 @@ func (m *memory) learn(l *lesson) (load bool) {
 		// Where others sell too, any unit that is left may go at any moment.
 		s.known = s.empty && (l.gone == nil || l.gone[i]) || m.alone
 		s.left, s.until = left, l.now.Add(memoryLife)
-		good := m.holders.cover(s, l.now) && (m.alone || l.now.Before(m.holders.renew))
+		good := m.holders.cover(s, l.now) && (m.alone || !m.holders.old(l.now))
 		load = load || s.known && (s.empty || l.short) && !good
 	}
 	return load && m.holders.begin(l.version, l.now)

@@ -315,3 +315,23 @@ func TestRestockSellsAgainOnEveryInstance(t *testing.T) {
 		require.Equal(t, int64(11), v.Items[0].Stock, "and its page shows it")
 	})
 }
+
+// While a queued order is being cancelled it is judged, and its lane cleared away:
+// first the ledger did not know it yet, then the lane did not know it any more.
+func TestCancelFindsWhatIsJudgedWhileItLooks(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		bought := s.buyAt(s.Engine, "ann")
+		s.counter.set(func() {
+			s.counter.lookIn = func() {
+				s.judge(1)
+				s.mem.Wipe()
+			}
+		})
+		o, err := s.Cancel(t.Context(), bought.Order.ID, "ann")
+		require.NoError(t, err)
+		require.Equal(t, sale.Cancelled, o.State)
+		_, err = s.Cancel(t.Context(), s.sale.OrderID("ann", "other"), "ann")
+		require.Equal(t, sale.CodeOrderNotFound, sale.CodeOf(err))
+	})
+}

@@ -171,6 +171,79 @@ func TestHoldersOfALaneThatWentBackCoverNothing(t *testing.T) {
 	})
 }
 
+// What the holders were read at counts as seen.
+func TestLaneThatWentBackBehindItsHoldersIsStale(t *testing.T) {
+	t.Parallel()
+	var stale atomic.Int64
+	inFastBubble(t, engine.Options{Stale: func(sale.Number, int64) { stale.Add(1) }}, func(t *testing.T, s *fastShop) {
+		s.sale = s.open(10, 1)
+		s.build(1)
+		s.sellAll(9)
+		require.Equal(t, sale.Taken, s.buyAt(s.second, "tenth").Verdict)
+		synctest.Wait()
+		s.counter.set(func() { s.counter.loadIn = func() { s.judge(1) } }) // moves the lane on
+		old := s.mem.Save()
+		s.pass(time.Second)
+		require.Equal(t, sale.SoldOut, s.buyAt(s.Engine, "x").Verdict) // learns, and reads
+		synctest.Wait()
+		s.mem.Restore(old)
+		s.pass(time.Second)
+		_, err := s.Buy(t.Context(), engine.Request{Sale: slug, User: "y", Key: "k", Quantity: 1})
+		require.Equal(t, sale.CodeBusy, sale.CodeOf(err), "nobody rebuilds here")
+		require.Positive(t, stale.Load())
+	})
+}
+
+// A lane that lost a change hears of it from the first batch.
+func TestLaneThatLostAChangeIsToldByABatch(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		old := s.mem.Save()
+		_, err := s.ChangeSale(t.Context(), slug, 0, sale.Change{Action: sale.ActionRestock, Restock: sale.Restock{SKU: "shoe", Add: 5}})
+		require.NoError(t, err)
+		s.mem.Restore(old)
+		require.Equal(t, int64(10), s.left())
+		syncs := s.counter.syncs.Load()
+		require.Equal(t, sale.Taken, s.buyAt(s.Engine, "a").Verdict)
+		synctest.Wait()
+		require.Equal(t, int64(14), s.left())
+		require.Equal(t, sale.Taken, s.buyAt(s.Engine, "b").Verdict)
+		synctest.Wait()
+		require.Equal(t, syncs+1, s.counter.syncs.Load(), "once")
+	})
+}
+
+// A reading that fails is tried again, and the next is due half a minute after one
+// that did not.
+func TestHoldersThatCannotBeReadAreReadSoon(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		s.sellAll(10)
+		synctest.Wait()
+		probe := func() {
+			s.pass(1001 * time.Millisecond)
+			refuseAll(t, s.Engine, fmt.Sprint("at ", time.Now().UnixMilli(), " "), sale.SoldOut)
+			synctest.Wait()
+		}
+		require.Equal(t, int64(1), s.counter.holders.Load())
+		for range 28 {
+			probe()
+		}
+		require.Equal(t, int64(1), s.counter.holders.Load())
+		s.counter.set(func() { s.counter.loadErr = stock.ErrUnavailable })
+		for range 6 {
+			probe()
+		}
+		failed := s.counter.holders.Load()
+		require.Greater(t, failed, int64(3), "each second")
+		s.counter.set(func() { s.counter.loadErr = nil })
+		for range 20 {
+			probe()
+		}
+		require.Equal(t, failed+1, s.counter.holders.Load())
+	})
+}
+
 // If nobody sees that the lane went back, what was read of the holders is wrong until
 // they are read again.
 func TestHoldersAreReadAgainNowAndThen(t *testing.T) {

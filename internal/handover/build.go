@@ -287,15 +287,11 @@ func (w *work) catchUp(ctx context.Context) error {
 	}
 }
 
-// finish puts the lanes in force.
+// finish puts the lanes in force. Trouble with the counter ends the build: a call that
+// nobody waits for any more may still arrive, and only a newer token keeps it out.
 func (w *work) finish(ctx context.Context) error {
 	var failed error
 	for range maxTries {
-		if errors.Is(failed, stock.ErrUnavailable) { // what the lanes have by now is a guess
-			if err := w.load(ctx); err != nil {
-				return err
-			}
-		}
 		if err := w.catchUp(ctx); err != nil {
 			return err
 		}
@@ -310,7 +306,8 @@ func (w *work) finish(ctx context.Context) error {
 			return nil
 		}
 		failed = err
-		if errors.Is(err, ledger.ErrSuperseded) || errors.Is(err, stock.ErrFrozen) || errors.Is(err, errForgot) || ctx.Err() != nil {
+		if errors.Is(err, ledger.ErrSuperseded) || errors.Is(err, stock.ErrFrozen) || errors.Is(err, stock.ErrUnavailable) ||
+			errors.Is(err, errForgot) || ctx.Err() != nil {
 			break
 		}
 	}

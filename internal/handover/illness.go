@@ -11,6 +11,7 @@ import (
 // ill returns what is wrong with the lanes of a fast sale, or nothing.
 func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
 	lanes := stock.LanesOf(s)
+	seen := k.seen(lanes)
 	before, err := k.read(ctx, lanes)
 	if err != nil {
 		return "", err
@@ -19,6 +20,9 @@ func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
 		if why, failed := k.misplaced(ctx, s, l, &before[i]); why != "" || failed != nil {
 			return why, failed
 		}
+	}
+	if k.wentBack(lanes, seen, before) {
+		return WhyStale, nil
 	}
 	// In this order: returned, then sold, then taken. In another, a healthy sale
 	// looks wrong now and then.
@@ -49,6 +53,32 @@ func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
 		return WhyStale, nil
 	}
 	return "", err
+}
+
+// seen returns how far the lanes have been seen, before they are read again.
+func (k *Keeper) seen(lanes []stock.Lane) []mark {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := make([]mark, len(lanes))
+	for i, l := range lanes {
+		out[i] = k.marks[l]
+	}
+	return out
+}
+
+// wentBack reports whether a lane is at a number below one that was seen in its epoch:
+// its server has gone back in time. It takes note of how far the lanes have come.
+func (k *Keeper) wentBack(lanes []stock.Lane, seen []mark, now []stock.Standing) (back bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, l := range lanes {
+		at := mark{now[i].Epoch, now[i].Seq}
+		back = back || at.epoch == seen[i].epoch && at.seq < seen[i].seq
+		if m := k.marks[l]; at.epoch > m.epoch || at.epoch == m.epoch && at.seq > m.seq {
+			k.marks[l] = at
+		}
+	}
+	return back
 }
 
 // adrift reports whether lanes have moved units among them that nobody gave, or that

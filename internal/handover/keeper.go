@@ -34,7 +34,10 @@ const (
 	frozenLimit = 2 * time.Second
 	// lockLimit is how long the end of a build may keep the sale's row locked.
 	lockLimit = 500 * time.Millisecond
-	pageSize  = 1000
+	// clearedLife is how long lanes that were gone are believed to be gone: a server
+	// that goes back in time has them again.
+	clearedLife = time.Minute
+	pageSize    = 1000
 	// maxHands is how many sales are tended at once.
 	maxHands = 8
 )
@@ -83,14 +86,21 @@ type Keeper struct {
 	mu      sync.Mutex
 	busy    map[sale.Number]bool  // sales that are being tended
 	frozen  map[stock.Lane]since  // lanes found frozen by a token that is not in force
-	cleared map[sale.Number]int64 // sales whose lanes are known to be gone, by build token
+	cleared map[sale.Number]since // sales whose lanes were gone, by build token
 	stale   map[sale.Number]int64 // sales with a lane that has forgotten something, by epoch
+	marks   map[stock.Lane]mark   // how far the lanes of fast sales have been seen
 }
 
 // since is a token and when it was first seen.
 type since struct {
 	token int64
 	at    time.Time
+}
+
+// mark is the highest sequence number of a lane that was seen in an epoch.
+type mark struct {
+	epoch int64
+	seq   uint64
 }
 
 // New returns a keeper.
@@ -115,7 +125,8 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Keeper {
 	}
 	return &Keeper{
 		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1), hands: make(chan struct{}, maxHands), busy: make(map[sale.Number]bool),
-		frozen: make(map[stock.Lane]since), cleared: make(map[sale.Number]int64), stale: make(map[sale.Number]int64),
+		frozen: make(map[stock.Lane]since), cleared: make(map[sale.Number]since), stale: make(map[sale.Number]int64),
+		marks: make(map[stock.Lane]mark),
 	}
 }
 
@@ -133,7 +144,7 @@ func (k *Keeper) Trouble(sale.Number) {
 // rebuilt, unless it has left that epoch.
 func (k *Keeper) Stale(n sale.Number, epoch int64) {
 	k.mu.Lock()
-	k.stale[n] = epoch
+	k.stale[n] = max(epoch, k.stale[n])
 	k.mu.Unlock()
 	k.Trouble(n)
 }
@@ -280,9 +291,9 @@ func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why
 		return "", nil
 	}
 	k.mu.Lock()
-	known := k.cleared[s.Number] == s.BuildToken
+	known := k.cleared[s.Number]
 	k.mu.Unlock()
-	if known {
+	if known.token == s.BuildToken && k.opts.Clock().Sub(known.at) < clearedLife {
 		return "", nil
 	}
 	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
@@ -302,7 +313,10 @@ func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.cleared[s.Number] = s.BuildToken
+	k.cleared[s.Number] = since{s.BuildToken, k.opts.Clock()}
+	for _, l := range lanes {
+		delete(k.marks, l)
+	}
 	return "", nil
 }
 

@@ -161,10 +161,30 @@ func TestStaleLaneIsRebuilt(t *testing.T) {
 	w.counter.Restore(old)
 	require.Equal(t, int64(5), w.standing().Left[0])
 	w.store.Advance(ledger.BuildLease)
-	k.Look(t.Context())
+	w.keeper().Look(t.Context()) // one who knows by the counts alone
 	w.sound()
 	require.Equal(t, int64(2), w.standing().Left[0])
 	require.Equal(t, []handover.Why{handover.WhyPreheat, handover.WhyLoss}, w.log.built)
+}
+
+// What was lost may have been in the tray only, and the counts are right without it.
+func TestLaneThatIsBehindWhatWasSeenIsRebuilt(t *testing.T) {
+	t.Parallel()
+	w, k := running(t, 5)
+	old := w.counter.Save()
+	w.take("a")
+	k.Look(t.Context())
+	w.counter.Restore(old)
+	w.store.Advance(ledger.BuildLease)
+	w.keeper().Look(t.Context())
+	require.Len(t, w.log.built, 1, "who has seen nothing finds nothing")
+	before := w.again().Epoch
+	k.Look(t.Context())
+	w.sound()
+	require.Greater(t, w.again().Epoch, before)
+	require.Equal(t, []handover.Why{handover.WhyPreheat, handover.WhyStale}, w.log.built)
+	k.Look(t.Context())
+	require.Len(t, w.log.built, 2, "once")
 }
 
 // A slip that somebody took out of the tray is judged by nobody; its unit sells again
@@ -374,12 +394,19 @@ func TestClearDownAfterTheEnd(t *testing.T) {
 	w.store.Advance(time.Minute)
 	_, err = w.book.Expire(t.Context(), []sale.OrderID{orders[0].ID})
 	require.NoError(t, err)
+	old := w.counter.Save()
 	k.Look(t.Context())
 	require.Equal(t, sale.PathDirect, w.again().Path)
 	require.Equal(t, stock.Cold, w.standing().State)
 	steps := w.counter.steps
 	k.Look(t.Context())
 	require.Equal(t, steps, w.counter.steps, "once")
+
+	w.counter.Restore(old) // a server that goes back in time has them again
+	require.NotEqual(t, stock.Cold, w.standing().State)
+	w.store.Advance(time.Minute)
+	k.Look(t.Context())
+	require.Equal(t, stock.Cold, w.standing().State)
 }
 
 func TestClearDownThatDiedIsFinished(t *testing.T) {

@@ -73,6 +73,42 @@ func TestEndOfABuildIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A call that its builder has given up waiting for may arrive later, when what it says
+// is not true any more.
+func TestLateCallsOfABuildChangeNothing(t *testing.T) {
+	t.Parallel()
+	for lateAt := 2; lateAt <= 4; lateAt++ { // load, load of what came since, set
+		for arrives := lateAt + 1; arrives <= lateAt+6; arrives++ {
+			w := newWorld(t)
+			w.sale(5)
+			w.store.Advance(time.Hour)
+			early, err := w.reserve("early")
+			require.NoError(t, err)
+			w.counter.lateAt = lateAt
+			w.counter.before = func(step int) {
+				switch step {
+				case 2: // the orders have been read
+					_, err := w.reserve("late")
+					require.NoError(t, err)
+				case lateAt + 1:
+					_, err := w.book.Cancel(t.Context(), early.ID, "early")
+					require.NoError(t, err)
+				}
+				if step == arrives {
+					_ = w.counter.late() // refused, or in time
+				}
+			}
+			k := w.keeper()
+			for range 4 {
+				k.Look(t.Context())
+				w.store.Advance(ledger.BuildLease)
+			}
+			require.NotNil(t, w.counter.late)
+			w.sound()
+		}
+	}
+}
+
 // Nobody waits for the lane of a sale that is over: the ledger tells what is asked
 // while the last holds run.
 func TestLaneLostAfterTheEndIsNotWaitedFor(t *testing.T) {

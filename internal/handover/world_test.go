@@ -3,6 +3,7 @@ package handover_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -39,6 +40,8 @@ type fragile struct {
 	before func(step int) // runs before each change
 	dieAt  int            // the change that fails, and all after it; 0: none
 	failAt int            // the one change that fails; 0: none
+	lateAt int            // the one change that its caller gives up waiting for; 0: none
+	late   func() error   // that change, for whoever lets it arrive
 }
 
 func (f *fragile) step() error {
@@ -62,18 +65,27 @@ func (f *fragile) Freeze(ctx context.Context, l stock.Lane, token int64) (stock.
 	return f.Mem.Freeze(ctx, l, token)
 }
 
-func (f *fragile) Load(ctx context.Context, l stock.Lane, token int64, acts []stock.Act) error {
+// change carries out a change, unless it is interrupted.
+func (f *fragile) change(do func() error) error {
 	if err := f.step(); err != nil {
 		return err
 	}
-	return f.Mem.Load(ctx, l, token, acts)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.steps == f.lateAt {
+		f.late = do
+		return stock.ErrUnavailable
+	}
+	return do()
+}
+
+func (f *fragile) Load(ctx context.Context, l stock.Lane, token int64, acts []stock.Act) error {
+	acts = slices.Clone(acts)
+	return f.change(func() error { return f.Mem.Load(context.WithoutCancel(ctx), l, token, acts) })
 }
 
 func (f *fragile) Set(ctx context.Context, l stock.Lane, token int64, s stock.Setting) error {
-	if err := f.step(); err != nil {
-		return err
-	}
-	return f.Mem.Set(ctx, l, token, s)
+	return f.change(func() error { return f.Mem.Set(context.WithoutCancel(ctx), l, token, s) })
 }
 
 func (f *fragile) Unfreeze(ctx context.Context, l stock.Lane, token int64) error {

@@ -185,15 +185,21 @@ func (c *Courier) forward(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	news := actsOf(rows.Rows, &c.sale, c.lane)
-	for _, err := range news.unreadable {
-		c.opts.Observer.Failed(c.lane, DoingForward, err)
-	}
 	if news.revised {
 		if err := c.revise(ctx); err != nil {
 			return false, err
 		}
+		news = actsOf(rows.Rows, &c.sale, c.lane) // which count by the rules in force
 	}
-	return true, c.apply(ctx, rows.Upto, &news)
+	for _, err := range news.unreadable {
+		c.opts.Observer.Failed(c.lane, DoingForward, err)
+	}
+	if err := c.apply(ctx, rows.Upto, &news); err != nil || c.applied <= rows.Upto {
+		return true, err
+	}
+	// Another courier was faster and has brought rows that were not read here; new
+	// rules may be among them.
+	return true, c.revise(ctx)
 }
 
 func (c *Courier) apply(ctx context.Context, upto uint64, news *stretch) error {

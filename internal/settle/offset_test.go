@@ -2,11 +2,13 @@ package settle_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
@@ -89,6 +91,67 @@ func TestLaneThatWentBackGetsItsRulesAgain(t *testing.T) {
 		require.NoError(t, courier.Measure(t.Context()))
 		require.NoError(t, courier.Round(t.Context()))
 		f.inStep(t)
+	})
+}
+
+// Another courier brings the rules, its server goes back, and the rows that it brings
+// then are past those that this one has read: there is nothing to tell of the rules
+// but the sale itself.
+func TestOvertakenCourierReadsTheSaleAgain(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 3, func(t *testing.T, f *floor) {
+		f.sold(t, "a", "b")
+		slow, fast := &hookedCounter{Counter: f.counter}, &hookedCounter{Counter: f.counter}
+		one, other := f.courier(f, slow, &witness{}), f.courier(f, fast, &witness{})
+		require.NoError(t, one.Round(t.Context()))
+		require.NoError(t, other.Round(t.Context()))
+		_, err := f.Cancel(t.Context(), f.id("a"), "")
+		require.NoError(t, err)
+		var once sync.Once
+		slow.set(func(call string) error {
+			if call == "Apply" {
+				once.Do(func() {
+					old := f.counter.Save()
+					fast.set(func(call string) error {
+						if call == "Apply" {
+							f.counter.Restore(old)
+						}
+						return nil
+					}, nil)
+					f.restock(t, 5)
+					require.NoError(t, other.Round(t.Context()))
+					require.Less(t, f.standing(t).Version, f.sale.Version)
+				})
+			}
+			return nil
+		}, nil)
+		require.NoError(t, one.Round(t.Context()))
+		require.NoError(t, one.Measure(t.Context()))
+		require.NoError(t, one.Round(t.Context()))
+		f.inStep(t)
+	})
+}
+
+// Rows are read by the rules that came with them: a lane that forgot a refund would
+// take orders which the judge rejects.
+func TestRowsCountByTheRulesOfTheirStretch(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 3, func(t *testing.T, f *floor) {
+		f.sold(t, "a")
+		courier := f.courier(f, f.counter, &witness{})
+		require.NoError(t, courier.Round(t.Context()))
+		rule := sale.LimitEverPaid
+		_, err := f.ChangeSale(t.Context(), f.sale.Slug, 0, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{LimitRule: &rule}})
+		require.NoError(t, err)
+		_, err = f.Pay(t.Context(), sale.Payment{ID: "p", Order: f.id("a"), Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
+		require.NoError(t, err)
+		_, err = f.Refund(t.Context(), f.id("a"), true)
+		require.NoError(t, err)
+		require.NoError(t, courier.Round(t.Context()))
+		records, err := f.counter.Records(t.Context(), f.lane(), "a")
+		require.NoError(t, err)
+		require.Len(t, records.Orders, 1)
+		require.Equal(t, int64(1), records.Orders[0].Counted, "a refunded order counts for ever now")
 	})
 }
 

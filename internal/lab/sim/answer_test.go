@@ -12,8 +12,12 @@ import (
 	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
-// memoryLife is how long an instance may send buyers away without asking.
-const memoryLife = time.Second
+const (
+	// memoryLife is how long an instance may send buyers away without asking.
+	memoryLife = time.Second
+	// holdersLife is how long it may believe what it has read of who holds something.
+	holdersLife = 31 * time.Second
+)
 
 // answers takes in what has been answered since the last step.
 func (w *world) answers() {

@@ -259,19 +259,45 @@ func (w *world) again() {
 		if !held || w.failure != "" || w.rough && !o.State.Live() {
 			continue // what a lane has forgotten, it learns again of orders that live
 		}
-		r := w.ask(w.rng.IntN(2), engine.Request{Sale: slug, User: s.user, Key: s.key, SKU: o.SKU, Quantity: o.Quantity})
-		// An instance that could not notice that the lane went back may believe for a
-		// while that nobody has come to hold anything.
-		unheard := func() bool { return r.err != nil || w.rough && r.verdict == sale.SoldOut }
-		for try := 0; try < sellTicks && unheard(); try++ {
+		ask := engine.Request{Sale: slug, User: s.user, Key: s.key, SKU: o.SKU, Quantity: o.Quantity}
+		slot := w.rng.IntN(2)
+		r := w.ask(slot, ask)
+		for try := 0; try < sellTicks && r.err != nil; try++ {
 			w.pass(tickTime)
 			w.round()
-			r = w.ask(try%2, engine.Request{Sale: slug, User: s.user, Key: s.key, SKU: o.SKU, Quantity: o.Quantity})
+			slot = try % 2
+			r = w.ask(slot, ask)
+		}
+		if w.rough && r.err == nil && r.verdict == sale.SoldOut {
+			if r = w.renewed(slot, ask); !w.books.orders[id].State.Live() {
+				continue
+			}
 		}
 		if now := w.books.orders[id]; w.failure == "" && (r.verdict != sale.Replayed || r.order.State != now.State) {
 			w.fail("P4: %s repeats what is %s and is told %s %s %v", s.user, now.State, r.verdict, r.order.State, r.err)
 		}
 	}
+}
+
+// renewed asks an instance that could not notice that the lane went back, once it has
+// read anew who holds something. Strangers ask before, each second, so that it is
+// memory that answers.
+func (w *world) renewed(slot int, r engine.Request) (a answer) {
+	probe := r
+	for second := 0; second <= int(holdersLife/memoryLife); second++ {
+		w.pass(memoryLife)
+		w.round()
+		for number := second; ; number++ {
+			if probe.User = w.stranger(number); stock.Home(probe.User, len(w.lanes)) == stock.Home(r.User, len(w.lanes)) {
+				break
+			}
+		}
+		probe.Key = "probe" + n(int64(second))
+		item, _ := w.sale.Item(r.SKU)
+		w.stories[w.sale.OrderID(probe.User, probe.Key)] = &story{user: probe.User, key: probe.Key, item: item}
+		w.ask(slot, probe)
+	}
+	return w.ask(slot, r)
 }
 
 // ask has one buyer ask, and waits for the answer.
