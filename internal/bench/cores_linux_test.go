@@ -1,11 +1,13 @@
 package bench_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -21,10 +23,11 @@ func apart(b *testing.B, servers ...int) {
 	}
 	var before unix.CPUSet
 	require.NoError(b, unix.SchedGetaffinity(0, &before))
+	ours, theirs := core(b, 0), core(b, 1)
 	procs := runtime.GOMAXPROCS(1)
-	pin(b, os.Getpid(), core(0))
+	pin(b, os.Getpid(), ours)
 	for _, pid := range servers {
-		pin(b, pid, core(1))
+		pin(b, pid, theirs)
 	}
 	b.Cleanup(func() {
 		pin(b, os.Getpid(), before)
@@ -32,9 +35,23 @@ func apart(b *testing.B, servers ...int) {
 	})
 }
 
-func core(n int) (set unix.CPUSet) {
-	set.Set(n)
-	return set
+// core returns one of the cores that this process may use, counted from 0.
+func core(b *testing.B, n int) (one unix.CPUSet) {
+	b.Helper()
+	var all unix.CPUSet
+	require.NoError(b, unix.SchedGetaffinity(0, &all))
+	for i := range 8 * int(unsafe.Sizeof(all)) {
+		if !all.IsSet(i) {
+			continue
+		}
+		if n == 0 {
+			one.Set(i)
+			return one
+		}
+		n--
+	}
+	require.Fail(b, "there are not so many cores")
+	return one
 }
 
 // pin keeps a process on some cores: the threads that it has, and so those that they
@@ -47,7 +64,9 @@ func pin(b *testing.B, pid int, cores unix.CPUSet) {
 		for _, thread := range threads {
 			id, err := strconv.Atoi(thread.Name())
 			require.NoError(b, err)
-			require.NoError(b, unix.SchedSetaffinity(id, &cores))
+			if err = unix.SchedSetaffinity(id, &cores); !errors.Is(err, unix.ESRCH) { // it has ended
+				require.NoError(b, err)
+			}
 		}
 	}
 }

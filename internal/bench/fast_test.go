@@ -216,15 +216,22 @@ func BenchmarkFastRefusals(b *testing.B) {
 
 // BenchmarkAgainstLock: the fast path against the classic skeleton: a lock per
 // sale (SET NX PX), DECR, and an unlock that compares; 64 callers, who come back
-// after 1 ms where the lock is taken. Goal: 50.
+// after 1 ms where the lock is taken. Those spend a core on coming back, so they are
+// measured with all cores as well, and what counts is the better of the two. Goal: 50.
 func BenchmarkAgainstLock(b *testing.B) {
 	for b.Loop() {
 		h := newCounterHouse(b, sqliteBook(b), sale.MaxInteger, 0)
-		apart(b, h.pid(b))
 		e := h.engine(b)
-		fast, slow, factor := sideBySide(callers(b, fastBuyers, 1, h.buy(b, e)), callers(b, 64, 1, classic(b, h.client)))
-		note("units sold/s: fast path %.0f, lock per sale %.0f", fast, slow)
-		ratio(b, "against_lock", factor, 50)
+		lock := callers(b, 64, 1, classic(b, h.client))
+		lock(turn) // warm up
+		shared := make([]float64, rounds)
+		for i := range shared {
+			shared[i] = lock(turn)
+		}
+		apart(b, h.pid(b))
+		fast, slow, _ := sideBySide(callers(b, fastBuyers, 1, h.buy(b, e)), lock)
+		note("units sold/s: fast path %.0f, lock per sale %.0f, and %.0f where all cores are shared", fast, slow, median(shared))
+		ratio(b, "against_lock", fast/max(slow, median(shared)), 50)
 	}
 }
 

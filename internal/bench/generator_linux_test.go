@@ -53,7 +53,7 @@ func BenchmarkGeneratorCeiling(b *testing.B) {
 	b.Setenv("GOMAXPROCS", "1")
 	for b.Loop() {
 		shop := testenv.Serve(b, "--log-level", "error")
-		pin(b, shop.Pid(), core(0))
+		pin(b, shop.Pid(), core(b, 0))
 		api, err := client.New(client.Options{URL: shop.URL, Token: shop.AdminKey()})
 		require.NoError(b, err)
 		openSale(b, api, 1)
@@ -235,6 +235,6 @@ func startRole(b *testing.B, name string, on int) *role {
 		require.NoError(b, p.Stop(10*time.Second))
 		require.NoError(b, out.Close())
 	})
-	pin(b, p.Pid(), core(on))
+	pin(b, p.Pid(), core(b, on))
 	return &role{Process: p, in: in, out: out}
 }
