@@ -17,6 +17,8 @@ const (
 	memoryLife = time.Second
 	// holdersLife is how long it may believe what it has read of who holds something.
 	holdersLife = 31 * time.Second
+	// lookLimit is how long it waits for the ledger to say what has become of an order.
+	lookLimit = time.Second
 )
 
 // answers takes in what has been answered since the last step.
@@ -137,9 +139,9 @@ func (w *world) told1(a *action, s *story) {
 }
 
 // excused reports whether an order may be called queued though it was judged: the
-// ledger did not answer the call, or the counter has forgotten.
+// ledger did not answer the call, or not in time, or the counter has forgotten.
 func (w *world) excused(a *action, o *sale.Order) bool {
-	return o.State == sale.Queued && (w.rough || a.at.ledgerFails != a.fails)
+	return o.State == sale.Queued && (w.rough || a.at.ledgerFails != a.fails || time.Since(a.start) >= lookLimit)
 }
 
 // watch looks at a change before it is booked.
