@@ -84,8 +84,8 @@ func killedInACrowd(s *site) {
 				}
 				good.Add(1)
 				if random.IntN(10) == 0 { // most let the hold expire, so that the crowd lasts
-					_, err := s.admin().Pay(ctx, c.order.ID, charge(c.order, "p-"+c.order.ID))
-					c.paid = err == nil
+					paid, err := s.admin().Pay(ctx, c.order.ID, charge(c.order, "p-"+c.order.ID))
+					c.paid = err == nil && paid.Order.ID == c.order.ID && paid.Order.State == "paid" // not after its hold
 				}
 			}
 		})
