@@ -77,6 +77,18 @@ func (w *world) waiters(t *testing.T, n int) {
 	}, patience, time.Millisecond)
 }
 
+// slips waits until as many slips lie in the trays of a sale: a buyer waits for the
+// judge from before his call.
+func (w *world) slips(t *testing.T, slug string, n int64) {
+	t.Helper()
+	s, err := w.book.Sale(t.Context(), slug)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		queued, err := w.countQueued(t.Context(), &s)
+		return err == nil && queued == n
+	}, patience, time.Millisecond)
+}
+
 // idOf returns the id of the order that a click stands for.
 func (w *world) idOf(tb testing.TB, slug, user, key string) string {
 	tb.Helper()

@@ -125,6 +125,7 @@ func TestRejectedWhileWaiting(t *testing.T) {
 		t.Helper()
 		a := w.buying(t, user, "drop")
 		w.waiters(t, 1)
+		w.slips(t, "drop", 1) // while the clock moves no call may be on its way
 		before()
 		w.judge(t, "drop")
 		p := (<-a).requireCode(t, http.StatusConflict, code)
