@@ -60,6 +60,7 @@ func TestBuyersWaitForTheJudge(t *testing.T) {
 	w.openFast(t, "drop", 3)
 	a := w.buying(t, "u1", "drop")
 	w.waiters(t, 1)
+	w.slips(t, "drop", 1)
 	w.judge(t, "drop")
 	got := <-a
 	o := want[client.Order](t, http.StatusCreated, got)
