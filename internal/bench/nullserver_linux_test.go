@@ -134,12 +134,12 @@ func TestNullServer(t *testing.T) {
 	}
 }
 
-// startNull starts a null server on a core of its own and returns its URL.
-func startNull(b *testing.B, core int) string {
+// startNull starts a null server and returns it and its URL.
+func startNull(b *testing.B) (null *role, url string) {
 	b.Helper()
-	r := startRole(b, "null", core)
+	r := startRole(b, "null")
 	require.NoError(b, r.out.SetReadDeadline(time.Now().Add(time.Minute)))
 	address, err := bufio.NewReader(r.out).ReadString('\n')
 	require.NoError(b, err)
-	return "http://" + strings.TrimSpace(address)
+	return r, "http://" + strings.TrimSpace(address)
 }

@@ -23,33 +23,22 @@ type lane struct {
 	synced time.Time // when a batch had the lane's rules brought; by the line's goroutine alone
 }
 
-// mark is the highest sequence number of a lane that was seen in an epoch.
+// mark is how far a lane has been seen; any goroutine may ask and tell.
 type mark struct {
-	mu    sync.Mutex
-	epoch int64
-	seq   uint64
+	mu   sync.Mutex
+	mark stock.Mark
 }
 
-// of returns the mark in an epoch.
 func (m *mark) of(epoch int64) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.epoch != epoch {
-		return 0
-	}
-	return m.seq
+	return m.mark.Of(epoch)
 }
 
-// saw takes note of a number.
 func (m *mark) saw(epoch int64, seq uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case epoch > m.epoch:
-		m.epoch, m.seq = epoch, seq
-	case epoch == m.epoch:
-		m.seq = max(m.seq, seq)
-	}
+	m.mark.Saw(epoch, seq)
 }
 
 func newLane(s *stand, index int) *lane {

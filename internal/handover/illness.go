@@ -56,10 +56,10 @@ func (k *Keeper) ill(ctx context.Context, s *sale.Sale) (Why, error) {
 }
 
 // seen returns how far the lanes have been seen, before they are read again.
-func (k *Keeper) seen(lanes []stock.Lane) []mark {
+func (k *Keeper) seen(lanes []stock.Lane) []stock.Mark {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	out := make([]mark, len(lanes))
+	out := make([]stock.Mark, len(lanes))
 	for i, l := range lanes {
 		out[i] = k.marks[l]
 	}
@@ -68,15 +68,15 @@ func (k *Keeper) seen(lanes []stock.Lane) []mark {
 
 // wentBack reports whether a lane is at a number below one that was seen in its epoch:
 // its server has gone back in time. It takes note of how far the lanes have come.
-func (k *Keeper) wentBack(lanes []stock.Lane, seen []mark, now []stock.Standing) (back bool) {
+func (k *Keeper) wentBack(lanes []stock.Lane, seen []stock.Mark, now []stock.Standing) (back bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i, l := range lanes {
-		at := mark{now[i].Epoch, now[i].Seq}
-		back = back || at.epoch == seen[i].epoch && at.seq < seen[i].seq
-		if m := k.marks[l]; at.epoch > m.epoch || at.epoch == m.epoch && at.seq > m.seq {
-			k.marks[l] = at
-		}
+		at := &now[i]
+		back = back || at.Seq < seen[i].Of(at.Epoch)
+		m := k.marks[l]
+		m.Saw(at.Epoch, at.Seq)
+		k.marks[l] = m
 	}
 	return back
 }

@@ -84,23 +84,17 @@ type Keeper struct {
 	hands   chan struct{} // one for each sale that is tended at once
 
 	mu      sync.Mutex
-	busy    map[sale.Number]bool  // sales that are being tended
-	frozen  map[stock.Lane]since  // lanes found frozen by a token that is not in force
-	cleared map[sale.Number]since // sales whose lanes were gone, by build token
-	stale   map[sale.Number]int64 // sales with a lane that has forgotten something, by epoch
-	marks   map[stock.Lane]mark   // how far the lanes of fast sales have been seen
+	busy    map[sale.Number]bool      // sales that are being tended
+	frozen  map[stock.Lane]since      // lanes found frozen by a token that is not in force
+	cleared map[sale.Number]since     // sales whose lanes were gone, by build token
+	stale   map[sale.Number]int64     // sales with a lane that has forgotten something, by epoch
+	marks   map[stock.Lane]stock.Mark // how far the lanes of fast sales have been seen
 }
 
 // since is a token and when it was first seen.
 type since struct {
 	token int64
 	at    time.Time
-}
-
-// mark is the highest sequence number of a lane that was seen in an epoch.
-type mark struct {
-	epoch int64
-	seq   uint64
 }
 
 // New returns a keeper.
@@ -126,7 +120,7 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Keeper {
 	return &Keeper{
 		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1), hands: make(chan struct{}, maxHands), busy: make(map[sale.Number]bool),
 		frozen: make(map[stock.Lane]since), cleared: make(map[sale.Number]since), stale: make(map[sale.Number]int64),
-		marks: make(map[stock.Lane]mark),
+		marks: make(map[stock.Lane]stock.Mark),
 	}
 }
 

@@ -40,3 +40,29 @@ func Share(total int64, index, lanes int) int64 {
 	}
 	return part
 }
+
+// Mark is the highest sequence number of a lane that was seen in an epoch. Numbers of
+// one epoch only grow, so a lane below its mark has gone back in time with its server.
+// The zero value has seen nothing.
+type Mark struct {
+	Epoch int64
+	Seq   uint64
+}
+
+// Of returns the mark in an epoch; 0 if nothing was seen in it.
+func (m *Mark) Of(epoch int64) uint64 {
+	if m.Epoch != epoch {
+		return 0
+	}
+	return m.Seq
+}
+
+// Saw takes note of a number. One of an earlier epoch does not count any more.
+func (m *Mark) Saw(epoch int64, seq uint64) {
+	switch {
+	case epoch > m.Epoch:
+		m.Epoch, m.Seq = epoch, seq
+	case epoch == m.Epoch:
+		m.Seq = max(m.Seq, seq)
+	}
+}

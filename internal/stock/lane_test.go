@@ -49,3 +49,25 @@ func TestHome(t *testing.T) {
 		require.InDelta(t, users/lanes, n, users/lanes/5, "users spread over lanes")
 	}
 }
+
+// TestMark: it is the highest number of the newest epoch, in whatever order they come.
+func TestMark(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var m stock.Mark
+		var newest int64
+		highest := make(map[int64]uint64)
+		for range rapid.IntRange(0, 20).Draw(t, "numbers") {
+			epoch, seq := rapid.Int64Range(1, 4).Draw(t, "epoch"), rapid.Uint64Range(0, 9).Draw(t, "seq")
+			m.Saw(epoch, seq)
+			newest, highest[epoch] = max(newest, epoch), max(highest[epoch], seq)
+		}
+		for epoch := range int64(5) {
+			want := highest[epoch]
+			if epoch != newest {
+				want = 0
+			}
+			require.Equal(t, want, m.Of(epoch))
+		}
+	})
+}
