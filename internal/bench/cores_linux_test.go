@@ -18,9 +18,7 @@ import (
 // for their callers.
 func apart(b *testing.B, servers ...int) {
 	b.Helper()
-	if runtime.NumCPU() < 2 {
-		b.Skip("needs a core for the servers and one for their callers")
-	}
+	twoCores(b)
 	var before unix.CPUSet
 	require.NoError(b, unix.SchedGetaffinity(0, &before))
 	ours, theirs := core(b, 0), core(b, 1)
@@ -33,6 +31,16 @@ func apart(b *testing.B, servers ...int) {
 		pin(b, os.Getpid(), before)
 		runtime.GOMAXPROCS(procs)
 	})
+}
+
+// twoCores passes over a benchmark where its parts would share a core, and says so: its
+// figure would be of the kernel's.
+func twoCores(b *testing.B) {
+	b.Helper()
+	if runtime.NumCPU() < 2 {
+		note("%s: not measured, it needs two cores", b.Name())
+		b.SkipNow()
+	}
 }
 
 // core returns one of the cores that this process may use, counted from 0.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -49,9 +48,7 @@ const (
 // or it would measure itself. Each turn is led once with the crowd on the one core and
 // once on the other, since cores of a shared machine differ by a third at times. Goal: 2.
 func BenchmarkGeneratorCeiling(b *testing.B) {
-	if runtime.NumCPU() < 2 {
-		b.Skip("needs a core for the crowd and one for the server")
-	}
+	twoCores(b)
 	b.Setenv("GOMAXPROCS", "1")
 	for b.Loop() {
 		shop := testenv.Serve(b, "--log-level", "error")

@@ -161,6 +161,7 @@ func TestWaitersTakeNoPlaces(t *testing.T) {
 	answers := make([]<-chan answer, 0, 2*crowd)
 	for i := range crowd {
 		answers = append(answers, w.buying(t, fmt.Sprint("u", i), "drop"))
+		w.slips(t, "drop", int64(i)+1) // he is no stranger any more
 		w.waiters(t, 2*i+1)
 		id := w.idOf(t, "drop", fmt.Sprint("u", i), "k")
 		answers = append(answers, w.asking(t, buyer(t, fmt.Sprint("u", i)), "GET /v1/orders/"+id, ""))
@@ -228,6 +229,7 @@ func TestWaitersAreCapped(t *testing.T) {
 		w.waiters(t, 3+i)
 	}
 	refused(try("u9", "192.0.2.9"))
+	w.slips(t, "drop", 6)
 	w.judge(t, "drop")
 	for _, a := range waiting {
 		require.Equal(t, http.StatusCreated, (<-a).status)
@@ -242,6 +244,7 @@ func TestEndOfWaits(t *testing.T) {
 	w := buildWorld(t, settings{fast: 1, counter: h.over})
 	w.openFast(t, "drop", 100)
 	a := w.buying(t, "u1", "drop")
+	w.slips(t, "drop", 1)
 	w.waiters(t, 1)
 	look := w.asking(t, buyer(t, "u1"), "GET /v1/orders/"+w.idOf(t, "drop", "u1", "k"), "")
 	w.waiters(t, 2)
