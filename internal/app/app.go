@@ -160,7 +160,8 @@ func (h *house) buildEngine() {
 		h.engine = engine.New(h.book, nil, o)
 		return
 	}
-	o.Trouble, o.Stale, o.WhileFrozen = h.fast.keeper.Trouble, h.fast.keeper.Stale, h.fast.keeper.WhileFrozen
+	keeper := h.fast.keeper
+	o.Trouble, o.Stale, o.WhileFrozen, o.Clear = keeper.Trouble, keeper.Stale, keeper.WhileFrozen, keeper.Clear
 	h.engine = engine.New(h.book, h.fast.counter, o)
 }
 

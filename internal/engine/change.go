@@ -41,7 +41,10 @@ func (e *Engine) ChangeSale(ctx context.Context, slug string, version int64, c s
 
 // change applies a change in the ledger.
 func (e *Engine) change(ctx context.Context, slug string, version int64, c sale.Change) (sale.Sale, error) {
-	if c.Action != sale.ActionRestock || e.opts.WhileFrozen == nil {
+	switch {
+	case c.Action == sale.ActionDelete && e.opts.Clear != nil:
+		return e.putAway(ctx, slug, version, c)
+	case c.Action != sale.ActionRestock || e.opts.WhileFrozen == nil:
 		return e.ledger.ChangeSale(ctx, slug, version, c)
 	}
 	for range maxMoves + 1 {
@@ -51,6 +54,21 @@ func (e *Engine) change(ctx context.Context, slug string, version int64, c sale.
 		}
 	}
 	return sale.Sale{}, sale.Busy()
+}
+
+// putAway deletes a sale, whose lanes are cleared first: whoever is queued in them would
+// be so for ever.
+func (e *Engine) putAway(ctx context.Context, slug string, version int64, c sale.Change) (sale.Sale, error) {
+	s, err := e.ledger.Sale(ctx, slug)
+	if err != nil {
+		return sale.Sale{}, err
+	}
+	if version == 0 || version == s.Version { // else the ledger says best what is wrong
+		if err = e.opts.Clear(ctx, &s); err != nil {
+			return sale.Sale{}, err
+		}
+	}
+	return e.ledger.ChangeSale(ctx, slug, version, c)
 }
 
 // restock changes the stock of a sale. A lane has no part in the others' units, so

@@ -288,6 +288,38 @@ func TestStockOfSeveralLanesChangesWhileNoneSells(t *testing.T) {
 	}
 }
 
+// A sale is put away when nobody can be queued in it, and not where that is unknown.
+func TestSaleIsClearedBeforeItIsPutAway(t *testing.T) {
+	t.Parallel()
+	var shop *fastShop
+	var trouble error
+	cleared := 0
+	empty := func(context.Context, *sale.Sale) error {
+		if cleared++; trouble == nil {
+			shop.goDirect() //nolint:contextcheck // by the test's own
+		}
+		return trouble
+	}
+	inFastBubble(t, engine.Options{Clear: empty}, func(t *testing.T, s *fastShop) {
+		shop, s.sale = s, s.open(4, 1)
+		s.build(1)
+		closed, err := s.ChangeSale(t.Context(), slug, 0, sale.Change{Action: sale.ActionClose})
+		require.NoError(t, err)
+		remove := func(version int64) error {
+			_, err := s.ChangeSale(t.Context(), slug, version, sale.Change{Action: sale.ActionDelete})
+			return err
+		}
+		require.Equal(t, sale.CodeVersionMismatch, sale.CodeOf(remove(closed.Version-1)))
+		require.Zero(t, cleared)
+		trouble = stock.ErrUnavailable
+		require.Equal(t, sale.CodeUnavailable, sale.CodeOf(remove(closed.Version)))
+		trouble = nil
+		require.NoError(t, remove(closed.Version))
+		require.Equal(t, 2, cleared)
+		require.Equal(t, sale.CodeSaleNotFound, sale.CodeOf(remove(0)))
+	})
+}
+
 // A unit that is refunded without going back into the stock is not sold again by the
 // lane that it came from.
 func TestRefundWithoutRestockIsACutOfSeveralLanes(t *testing.T) {

@@ -27,6 +27,9 @@ type Options struct {
 	// WhileFrozen, if set, runs do while no lane of a fast sale sells, and has the
 	// lanes built anew: what it takes to cut the stock of several.
 	WhileFrozen func(ctx context.Context, s *sale.Sale, do func(context.Context) error) error
+	// Clear, if set, judges what is queued in a closed sale and removes its lanes: what
+	// it takes to put the sale away.
+	Clear func(ctx context.Context, s *sale.Sale) error
 	// Clock is the process's clock, with its monotonic reading; required. It
 	// measures ages and, through an offset, tells the ledger's time.
 	Clock    func() time.Time

@@ -2,6 +2,7 @@ package handover
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -290,20 +291,27 @@ func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why
 	if known.token == s.BuildToken && k.opts.Clock().Sub(known.at) < clearedLife {
 		return "", nil
 	}
+	gone, err := k.gone(ctx, s)
+	if err != nil || gone {
+		return "", err
+	}
+	return WhyOver, nil
+}
+
+// gone reports whether the counter has none of a sale's lanes any more.
+func (k *Keeper) gone(ctx context.Context, s *sale.Sale) (bool, error) {
 	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
 	defer cancel()
 	lanes, err := k.lanesOf(call, s)
 	if err != nil {
-		return "", err
+		return false, err
 	}
 	at, err := k.counter.ReadAll(call, lanes)
 	if err != nil {
-		return "", err
+		return false, err
 	}
-	for i := range at {
-		if at[i].State != stock.Cold {
-			return WhyOver, nil
-		}
+	if slices.ContainsFunc(at, func(l stock.Standing) bool { return l.State != stock.Cold }) {
+		return false, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -311,7 +319,7 @@ func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why
 	for _, l := range lanes {
 		delete(k.marks, l)
 	}
-	return "", nil
+	return true, nil
 }
 
 // over returns WhyOver when nothing of a fast sale that has ended waits any more, or

@@ -409,6 +409,39 @@ func TestClearDownAfterTheEnd(t *testing.T) {
 	require.Equal(t, stock.Cold, w.standing().State)
 }
 
+// Whoever is queued in a sale that is put away would be so for ever.
+func TestClosedSaleIsClearedToBePutAway(t *testing.T) {
+	t.Parallel()
+	w, k := running(t, 5)
+	w.take("late")
+	untouched := func(s sale.Sale) {
+		t.Helper()
+		steps := w.counter.steps
+		require.NoError(t, k.Clear(t.Context(), &s))
+		require.Equal(t, steps, w.counter.steps)
+	}
+	untouched(w.again()) // it sells
+	s, err := w.book.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionClose})
+	require.NoError(t, err)
+	w.counter.dieAt = w.counter.steps + 1
+	require.ErrorIs(t, k.Clear(t.Context(), &s), errCrashed)
+	w.counter.dieAt = 0
+	// The token of what died counts for a while; somebody who waits is in time.
+	done := make(chan error, 1)
+	go func() { done <- k.Clear(t.Context(), &s) }()
+	w.store.Advance(ledger.BuildLease + time.Second)
+	require.NoError(t, <-done)
+	require.Equal(t, stock.Cold, w.standing().State)
+	now := w.again()
+	require.Equal(t, sale.PathDirect, now.Path)
+	require.Equal(t, s.Version, now.Version, "whoever closed it may put it away")
+	orders, err := w.book.ListOrders(t.Context(), ledger.OrderFilter{Sale: s.Number})
+	require.NoError(t, err)
+	require.Len(t, orders, 1)
+	require.Equal(t, sale.Reserved, orders[0].State, "it was taken before the sale was closed")
+	untouched(now)
+}
+
 func TestClearDownThatDiedIsFinished(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

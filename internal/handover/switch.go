@@ -157,6 +157,29 @@ func (w *work) rebuildAfter(ctx context.Context, do func(context.Context) error)
 	return done
 }
 
+// Clear judges what is queued in a closed sale and removes its lanes, and returns when
+// they are gone, whoever did it. A sale that is not closed, or never had lanes, is left
+// as it is. The sale can then be put away: nobody looks after the lanes of one that is.
+func (k *Keeper) Clear(ctx context.Context, s *sale.Sale) error {
+	now := *s
+	for now.State == sale.Closed && now.BuildToken > 0 {
+		gone, err := k.gone(ctx, &now)
+		if err != nil || gone && now.Path == sale.PathDirect {
+			return err
+		}
+		if err = k.clear(ctx, &now); !overtaken(err) {
+			return err
+		}
+		if err = wait(ctx, againAfter); err != nil {
+			return err
+		}
+		if now, err = k.sale(ctx, s.Number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // clear puts a sale that is over on the direct path, which replays and tells from
 // the ledger, and removes its lanes.
 func (k *Keeper) clear(ctx context.Context, s *sale.Sale) error {

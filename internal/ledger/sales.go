@@ -91,18 +91,14 @@ func (b *Book) ChangeSale(ctx context.Context, slug string, version int64, c sal
 		if c.Path != "" && c.Path != d.rec.Path {
 			return ErrWrongEpoch
 		}
-		if c.Action == sale.ActionDelete {
-			waiting, err := tx.ListOrders(ctx, OrderFilter{Sale: d.rec.Number, State: sale.Reserved, Limit: 1})
-			if err != nil {
-				return err
-			}
-			if len(waiting) > 0 {
-				return sale.IllegalState("reserved orders are waiting for payment", "wait until their holds end, or cancel them")
-			}
-		}
 		next, err := d.rec.Apply(c, d.now)
 		if err != nil {
 			return err
+		}
+		if c.Action == sale.ActionDelete {
+			if err := unneeded(ctx, tx, &d.rec); err != nil {
+				return err
+			}
 		}
 		d.revise(&next, c.Action)
 		after = next
@@ -112,6 +108,21 @@ func (b *Book) ChangeSale(ctx context.Context, slug string, version int64, c sal
 		return sale.Sale{}, err
 	}
 	return after, nil
+}
+
+// unneeded returns why a sale cannot be put away yet: its orders that have not ended.
+func unneeded(ctx context.Context, tx Tx, rec *Record) error {
+	if rec.Path == sale.PathFast {
+		return sale.IllegalState("orders of the sale may still be queued", "wait some seconds: they are judged, and its fast counter is cleared")
+	}
+	waiting, err := tx.ListOrders(ctx, OrderFilter{Sale: rec.Number, State: sale.Reserved, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(waiting) > 0 {
+		return sale.IllegalState("reserved orders are waiting for payment", "wait until their holds end, or cancel them")
+	}
+	return nil
 }
 
 // Sale implements Sales.

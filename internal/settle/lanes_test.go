@@ -70,10 +70,12 @@ func TestDeletedSaleIsJudgedToItsEnd(t *testing.T) {
 			return nil
 		}, nil)
 		f.take(t, "a")
-		for _, a := range []sale.Action{sale.ActionClose, sale.ActionDelete} {
-			_, err := f.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: a})
-			require.NoError(t, err)
-		}
+		closed, err := f.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionClose})
+		require.NoError(t, err)
+		_, err = f.GoDirect(t.Context(), closed.Number, closed.Epoch, closed.Epoch+1) // as where the counter did not answer
+		require.NoError(t, err)
+		_, err = f.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionDelete})
+		require.NoError(t, err)
 		f.pass(2 * time.Second)
 		l.set(nil, nil)
 		f.pass(5 * time.Second)

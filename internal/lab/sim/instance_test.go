@@ -63,6 +63,7 @@ func (w *world) start(slot int) {
 	})
 	i.engine = engine.New(books(".e"), counter(".e"), engine.Options{
 		CallTimeout: callTimeout, Clock: i.clock, Trouble: i.keeper.Trouble, Stale: i.keeper.Stale, WhileFrozen: i.keeper.WhileFrozen,
+		Clear: i.keeper.Clear,
 	})
 	i.sweeper = settle.New(books(".s"), settle.Options{CallTimeout: callTimeout})
 	i.desk = books(".o")

@@ -22,6 +22,7 @@ func saleCases() []testCase {
 		{name: "Sale/every act in every state", run: saleMatrix},
 		{name: "Sale/a stale version is refused", run: saleVersion},
 		{name: "Sale/deleted while holds wait", run: saleDeleteHeld},
+		{name: "Sale/deleted while orders may be queued", run: saleDeleteQueued},
 		{name: "Sale/created again under the same slug", run: saleAgain},
 		{name: "Sale/one change of many at once", run: saleRace},
 	}
@@ -190,6 +191,21 @@ func saleVersion(t *testing.T, w *world) {
 	require.NoError(t, err)
 	require.Equal(t, int64(13), w.left(t, after), "a form says nothing about stock")
 	require.Equal(t, int64(2), after.Items[0].Sold)
+}
+
+// saleDeleteQueued: nobody judges what is queued in a sale that was put away.
+func saleDeleteQueued(t *testing.T, w *world) {
+	s := w.openFast(t, nil)
+	remove := sale.Change{Action: sale.ActionDelete}
+	_, err := w.ledger.ChangeSale(t.Context(), s.Slug, 0, remove)
+	requireCode(t, sale.CodeIllegalState, err)
+	require.ErrorContains(t, err, "published", "that comes first")
+	s = w.act(t, s, sale.ActionClose)
+	_, err = w.ledger.ChangeSale(t.Context(), s.Slug, 0, remove)
+	requireCode(t, sale.CodeIllegalState, err)
+	require.ErrorContains(t, err, "queued")
+	require.Equal(t, s, w.read(t, s))
+	require.Equal(t, sale.Deleted, w.act(t, w.direct(t, s), sale.ActionDelete).State)
 }
 
 func saleDeleteHeld(t *testing.T, w *world) {
