@@ -143,16 +143,20 @@ func refuseAdminKey(ctx context.Context, keys ledger.Keys, listen string) error 
 	if err != nil {
 		return err
 	}
+	var open []string
 	for i := range known {
 		if known[i].RevokedAt.IsZero() && known[i].Label == adminLabel {
-			return &sale.Error{
-				Code: sale.CodeInvalid, Field: "api.listen",
-				Message: "the API key of the first start is accepted on loopback addresses only, and api.listen is " + listen,
-				Hint:    "make keys of your own (doorbuster key create), then: doorbuster key revoke " + known[i].ID,
-			}
+			open = append(open, "doorbuster key revoke "+known[i].ID)
 		}
 	}
-	return nil
+	if len(open) == 0 {
+		return nil
+	}
+	return &sale.Error{
+		Code: sale.CodeInvalid, Field: "api.listen",
+		Message: "the API key of the first start is accepted on loopback addresses only, and api.listen is " + listen,
+		Hint:    "make keys of your own (doorbuster key create), then: " + strings.Join(open, "; "),
+	}
 }
 
 // writeFile replaces a file in one step.

@@ -14,7 +14,7 @@ type demoCmd struct {
 	Seed     uint64 `help:"Draw the same crowd as a demo that printed this seed; 0 draws another one."`
 	Keep     bool   `help:"Go on serving when the sale is over, until Ctrl-C, and print the address. The folder stays."`
 	Redis    string `placeholder:"URL" help:"Sell on the fast path, through this Redis."`
-	Postgres string `placeholder:"URL" help:"Keep the ledger in this PostgreSQL database; the sale stays there."`
+	Postgres string `placeholder:"URL" help:"Keep the ledger in this PostgreSQL database; the sale stays there, closed."`
 	jsonFlag
 }
 

@@ -38,6 +38,7 @@ func TestTheDescribedDeploymentIsOne(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(raw, &file))
 
 	var shops []string
+	var instances int
 	for name, s := range file.Services {
 		for _, v := range s.Volumes {
 			source, _, _ := strings.Cut(v, ":")
@@ -64,9 +65,18 @@ func TestTheDescribedDeploymentIsOne(t *testing.T) {
 		require.Equal(t, "fast", l.Fast.DefaultPath)
 		require.Contains(t, l.Ledger.URL, "@postgres:5432/")
 		require.Equal(t, "redis://redis:6379", l.Redis.URL)
+		require.Equal(t, "0.0.0.0:9090", l.Ops.Listen, "others than itself watch it")
+		instances = l.Gate.Instances
 	}
 	slices.Sort(shops)
 	require.Equal(t, []string{"shop-1", "shop-2"}, shops)
+	require.Len(t, shops, instances)
+
+	apart, err := os.ReadFile(filepath.Join(deploy, "..", ".dockerignore"))
+	require.NoError(t, err)
+	for _, secret := range []string{".git", "data", "deploy/.env", "deploy/secrets"} {
+		require.Contains(t, strings.Split(string(apart), "\n"), secret, "it stays out of images")
+	}
 
 	redis := strings.Join(file.Services["redis"].Command, " ")
 	require.Contains(t, redis, "--maxmemory-policy noeviction")

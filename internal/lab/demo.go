@@ -39,6 +39,8 @@ type DemoOptions struct {
 	LedgerURL string
 	// Progress is the terminal on which a bar is drawn; nil draws none.
 	Progress io.Writer
+
+	sale string // its id
 }
 
 const (
@@ -67,6 +69,10 @@ func (o *DemoOptions) fill() error {
 	}
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
+	}
+	o.sale = saleID
+	if o.LedgerURL != "" {
+		o.sale += fmt.Sprintf("-%x", time.Now().UnixMilli())
 	}
 	if o.Binary != "" {
 		return nil
@@ -100,22 +106,27 @@ func (o *DemoOptions) demonstrate(ctx context.Context, dir string, out io.Writer
 	begun := time.Now()
 	run, cancel := context.WithTimeoutCause(ctx, o.Timeout, errLate)
 	defer cancel()
-	s, err := startServer(run, o.Binary, dir, o.parts()...)
+	g, err := o.visit(run, dir)
 	if err != nil {
 		return DemoReport{}, err
 	}
+	s, err := startServer(run, o.Binary, dir, o.parts()...)
+	if err != nil {
+		return DemoReport{}, errors.Join(err, g.leave(ctx, nil, o.sale))
+	}
+	end := func() error { return errors.Join(g.leave(ctx, s, o.sale), s.Stop()) }
 	report, err := o.play(run, s)
 	if err != nil && ctx.Err() != nil { // the user has had enough: no word of the server's
-		return report, errors.Join(err, s.Stop())
+		return report, errors.Join(err, end())
 	}
 	if err != nil {
-		return report, errors.Join(err, s.Stop(), s.logged())
+		return report, errors.Join(err, end(), s.logged())
 	}
 	report.Seconds = time.Since(begun).Seconds()
 	if err = o.write(&report, out); err == nil && o.Keep {
 		err = s.keep(ctx)
 	}
-	if err = errors.Join(err, s.Stop()); err != nil {
+	if err = errors.Join(err, end()); err != nil {
 		err = errors.Join(err, s.logged())
 	}
 	if report.Broken() {
@@ -207,7 +218,7 @@ func workers(connections int) int { return max(1, connections*3/4) }
 
 // build makes the clients.
 func (o *DemoOptions) build(s *server) (*stage, error) {
-	key, err := s.Read("admin.key")
+	key, err := s.Read(adminKey)
 	if err != nil {
 		return nil, err
 	}
@@ -224,22 +235,14 @@ func (o *DemoOptions) build(s *server) (*stage, error) {
 	return st, err
 }
 
-// saleID is the id of the demo's sale on a ledger of its own.
+// saleID is the id of the demo's sale on a ledger of its own. On a shared one it goes
+// on so that no other demo has it.
 const saleID = "demo"
-
-// saleName returns the id of the demo's sale; on a shared ledger it is one that no
-// other demo has.
-func (o *DemoOptions) saleName() string {
-	if o.LedgerURL == "" {
-		return saleID
-	}
-	return fmt.Sprintf("%s-%x", saleID, time.Now().UnixMilli())
-}
 
 // gather calls the crowd together.
 func (o *DemoOptions) gather(st *stage) (*crowd, error) {
 	c := &crowd{
-		sale: o.saleName(), buyers: cast(o.Seed, o.Buyers), late: castLate(o.Stock),
+		sale: o.sale, buyers: cast(o.Seed, o.Buyers), late: castLate(o.Stock),
 		door: st.buyers, till: st.admin, shop: st.admin, books: newBooks(int64(o.Stock)),
 	}
 	now := time.Now()
