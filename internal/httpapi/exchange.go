@@ -144,7 +144,11 @@ var errPanicked = errors.New("httpapi: a handler panicked")
 // logAnswer logs trouble always, and everything where the level is debug.
 func (a *API) logAnswer(ctx context.Context, x *exchange, took time.Duration) {
 	level := slog.LevelDebug
-	if x.status >= http.StatusInternalServerError && sale.CodeOf(x.cause) != sale.CodeBusy && !errors.Is(x.cause, context.Canceled) {
+	switch {
+	case x.status < http.StatusInternalServerError, sale.CodeOf(x.cause) == sale.CodeBusy, errors.Is(x.cause, context.Canceled):
+	case x.status == http.StatusInternalServerError:
+		level = slog.LevelError // a fault of the program, of which every line counts
+	default:
 		level = slog.LevelWarn
 	}
 	if !a.log.Enabled(ctx, level) {

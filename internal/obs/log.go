@@ -10,7 +10,8 @@ import (
 func LogFormats() []string { return []string{"text", "json"} }
 
 // NewLogger returns a logger that writes lines of the format (text, json) from
-// the level (debug, info, warn, error) up.
+// the level (debug, info, warn, error) up. Of warnings with one text it writes ten in
+// a second, and counts the others in the next one.
 func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
@@ -19,9 +20,9 @@ func NewLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: l}
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, opts)), nil
+		return slog.New(spare(slog.NewTextHandler(w, opts))), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, opts)), nil
+		return slog.New(spare(slog.NewJSONHandler(w, opts))), nil
 	}
 	return nil, fmt.Errorf("obs: the log format %q is unknown: use text or json", format)
 }
