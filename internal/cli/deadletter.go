@@ -9,7 +9,7 @@ import (
 // deadletterCmd decides about slips that could not be judged.
 type deadletterCmd struct {
 	List   letterListCmd   `cmd:"" help:"List dead letters in the order in which they were parked."`
-	Replay letterReplayCmd `cmd:"" help:"Have a slip judged again, now; it competes afresh and may be rejected."`
+	Replay letterReplayCmd `cmd:"" help:"Have a slip judged now that has no order, not even a rejected one; it competes afresh."`
 	Drop   letterDropCmd   `cmd:"" help:"Close a letter for good; its units went back when it was parked."`
 }
 
