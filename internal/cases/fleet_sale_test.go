@@ -103,3 +103,35 @@ func (f *fleet) soon(g *gate, slug, user string, free time.Time) client.Order {
 	})
 	return got
 }
+
+// C63, C32 and P5 together. The accident: a sale is closed and put away while buyers are
+// queued in it and no worker is there; the worker that comes does not know the sale any
+// more, its buyers are queued for ever, and its keys stay in Redis. The right outcome:
+// they are judged before the sale goes, and nothing of it stays behind.
+func TestC63FleetSaleIsPutAwayWithBuyersInItsQueue(t *testing.T) {
+	t.Parallel()
+	s := halves.site(t)
+	drop := s.named(drop)
+	published := s.open(drop, 5, 1)
+	back := s.sendAway()
+	users := []string{"u", "v", "w"}
+	queued := make([]client.Bought, len(users))
+	for i, user := range users {
+		queued[i] = s.queue(user, drop)
+	}
+	closed, err := s.admin().CloseSale(t.Context(), drop)
+	require.NoError(t, err)
+	require.ErrorIs(t, s.admin().DeleteSale(t.Context(), drop, closed.Version), client.ErrIllegalState, "they hold what they took before it was closed")
+	require.Empty(t, s.fleet.places(published, "*"))
+	for i, user := range users {
+		o, err := s.as(user).Cancel(t.Context(), queued[i].Order.ID)
+		require.NoError(t, err)
+		require.Equal(t, client.StateCancelled, o.State)
+	}
+	require.NoError(t, s.admin().DeleteSale(t.Context(), drop, closed.Version))
+	back()
+	for i, user := range users {
+		require.Equal(t, client.StateCancelled, s.judged(user, queued[i]).State)
+	}
+	require.Empty(t, s.fleet.places(published, "*"))
+}
