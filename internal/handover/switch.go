@@ -164,7 +164,7 @@ func (k *Keeper) Clear(ctx context.Context, s *sale.Sale) error {
 	now := *s
 	for now.State == sale.Closed && now.BuildToken > 0 {
 		gone, err := k.gone(ctx, &now)
-		if err != nil || gone && now.Path == sale.PathDirect {
+		if err != nil || gone && now.Path == sale.PathDirect && now.BuildToken <= now.Epoch {
 			return err
 		}
 		if err = k.clear(ctx, &now); !overtaken(err) {

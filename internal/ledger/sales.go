@@ -96,7 +96,7 @@ func (b *Book) ChangeSale(ctx context.Context, slug string, version int64, c sal
 			return err
 		}
 		if c.Action == sale.ActionDelete {
-			if err := unneeded(ctx, tx, &d.rec); err != nil {
+			if err := d.unneeded(ctx, tx); err != nil {
 				return err
 			}
 		}
@@ -111,11 +111,11 @@ func (b *Book) ChangeSale(ctx context.Context, slug string, version int64, c sal
 }
 
 // unneeded returns why a sale cannot be put away yet: its orders that have not ended.
-func unneeded(ctx context.Context, tx Tx, rec *Record) error {
-	if rec.Path == sale.PathFast {
+func (d *desk) unneeded(ctx context.Context, tx Tx) error {
+	if d.rec.Path == sale.PathFast || d.building() {
 		return sale.IllegalState("orders of the sale may still be queued", "wait some seconds: they are judged, and its fast counter is cleared")
 	}
-	waiting, err := tx.ListOrders(ctx, OrderFilter{Sale: rec.Number, State: sale.Reserved, Limit: 1})
+	waiting, err := tx.ListOrders(ctx, OrderFilter{Sale: d.rec.Number, State: sale.Reserved, Limit: 1})
 	if err != nil {
 		return err
 	}

@@ -295,6 +295,9 @@ func (w *world) change(i *instance, verb string) {
 		c.Restock = sale.Restock{SKU: w.sale.Items[w.rng.IntN(len(w.sale.Items))].SKU, Add: int64(1 - 2*w.rng.IntN(2))}
 	} else if c.Action = sale.ActionPause; verb == "close" {
 		c.Action = sale.ActionClose
+		if w.books.sale.State == sale.Closed {
+			c.Action = sale.ActionDelete
+		}
 	} else if w.books.sale.State == sale.Paused {
 		c.Action = sale.ActionResume
 	}

@@ -82,6 +82,12 @@ func (w *world) heard(a *action) {
 		w.told1(a, s)
 		return
 	}
+	if a.verb == "buy" && r.err == nil && r.verdict == sale.NoSuchSale {
+		if !w.gone() {
+			w.fail("P9: %s is told that there is no such sale", a.user)
+		}
+		return // its name is free; who has an order knows its id
+	}
 	if a.verb == "buy" && r.err == nil && !w.rough {
 		w.refusedTruly(a)
 	}
@@ -166,9 +172,19 @@ func (w *world) watch(c *ledger.Changes) {
 	w.trace.remark(func() string {
 		return "sale " + string(c.Revised.State) + " v" + n(c.Revised.Version) + " " + string(c.Revised.Path) + " e" + n(c.Revised.Epoch) + " t" + n(c.Revised.BuildToken)
 	})
+	if c.Revised.State == sale.Deleted && !w.rough && (!w.cleared() || w.queued() > 0) {
+		w.fail("P5: the sale is put away, and its lanes are still there")
+	}
 	if w.books.sale.Path == sale.PathFast && c.Revised.Path == sale.PathDirect && w.troubled && !w.drained() {
 		w.rough = true // a counter that does not answer is left as it is
 	}
+}
+
+// cleared reports whether the counter has nothing of the sale. A late call of a builder
+// may have frozen what was not there any more.
+func (w *world) cleared() bool {
+	at, err := w.mem.ReadAll(context.Background(), w.lanes)
+	return err == nil && !slices.ContainsFunc(at, func(s stock.Standing) bool { return s.Epoch != 0 })
 }
 
 // drained reports whether nobody can be queued in a lane any more.

@@ -48,7 +48,7 @@ func (w *world) rest() {
 	if w.wanted() {
 		w.sellOut()
 	}
-	if w.rng.IntN(3) == 0 {
+	if w.rng.IntN(3) == 0 && !w.gone() {
 		w.again()
 	}
 	w.recount()
@@ -164,6 +164,8 @@ func (w *world) uneven() string {
 func (w *world) behind(at *stock.Standing) string {
 	s := &w.books.sale
 	switch {
+	case w.gone() && (w.rough || at.Epoch == 0): // nobody looks after what a server that went back in time has again
+		return ""
 	case s.Path == sale.PathDirect && at.State != stock.Cold:
 		return "is still there"
 	case s.Path == sale.PathDirect:
@@ -243,9 +245,12 @@ func (w *world) present() {
 	}
 }
 
+// gone reports whether the sale was put away.
+func (w *world) gone() bool { return w.books.sale.State == sale.Deleted }
+
 // wanted reports whether the sale still sells.
 func (w *world) wanted() bool {
-	return w.books.sale.State != sale.Closed && w.store.now().Before(w.books.sale.EndsAt)
+	return w.books.sale.State != sale.Closed && !w.gone() && w.store.now().Before(w.books.sale.EndsAt)
 }
 
 // again has buyers repeat what they got orders for: each gets the same again,
