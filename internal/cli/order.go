@@ -30,6 +30,9 @@ func (c *orderListCmd) Help() string {
 
 // Run lists.
 func (c *orderListCmd) Run(ctx context.Context, s *session) error {
+	if c.State == client.StateQueued && c.User == "" {
+		return &usageError{message: "queued orders are listed with --user only", hint: "nobody but their buyers' lanes know of them yet; GET /v1/admin/stats counts them"}
+	}
 	q := client.OrderQuery{Sale: c.Sale, User: c.User, State: c.State}
 	orders, err := listing(ctx, s, &c.remote, c.Limit, func(ctx context.Context, api *client.Client, after string, limit int) (client.Page[client.Order], error) {
 		q.After, q.Limit = after, limit

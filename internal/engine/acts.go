@@ -138,7 +138,7 @@ func onceJudged[T any](ctx context.Context, e *Engine, id sale.OrderID, act func
 	}
 	done, err = act()
 	if err != nil && sale.CodeOf(err) == sale.CodeOrderNotFound && !empty {
-		err = sale.Busy()
+		err = sale.StillQueued()
 	}
 	return done, err
 }

@@ -18,7 +18,7 @@ func visit(t *testing.T, l lie) (*crowd, []Promise) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	fake := newFakeServer(t, stock, l)
-	o := DemoOptions{Buyers: buyers, Stock: stock, Seed: 3, Timeout: time.Minute}
+	o := DemoOptions{Buyers: buyers, Stock: stock, Seed: 3, Timeout: time.Minute, sale: saleID}
 	st := &stage{door: newPool(64), till: newPool(8), secret: make([]byte, 32)}
 	t.Cleanup(st.door.close)
 	t.Cleanup(st.till.close)

@@ -72,8 +72,12 @@ func meaning(v verdict) string {
 		return "fewer units are free than he wants"
 	case "limit_reached":
 		return "he has his share"
+	case "cool_down":
+		return "he let holds run out: told to wait a little"
 	case "busy":
 		return "too many at once: told to repeat the click"
+	case "unavailable":
+		return "a part of the house does not answer: told to repeat the click"
 	}
 	return ""
 }

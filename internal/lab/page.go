@@ -18,7 +18,7 @@ func (r *DemoReport) WriteText(w io.Writer) error {
 	p.speed(r)
 	p.units(r)
 	p.promises(r)
-	p.title("The audit: the ledger's own file, recounted by `doorbuster audit`")
+	p.title("The audit: the ledger itself, recounted by `doorbuster audit`")
 	p.Part(r.Audit.WriteText)
 	p.Line("")
 	p.verdict(r)

@@ -154,3 +154,9 @@ func Unavailable(err error) *Error {
 func Busy() *Error {
 	return &Error{Code: CodeBusy, Message: "too many requests are waiting", Hint: "repeat the request with the same Idempotency-Key after Retry-After", Retry: true}
 }
+
+// StillQueued returns the error for an act on an order that may not be judged yet:
+// nothing was done.
+func StillQueued() *Error {
+	return &Error{Code: CodeBusy, Message: "the order may still be queued", Hint: "repeat the request after Retry-After, when it is judged", Retry: true}
+}
