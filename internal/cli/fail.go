@@ -114,6 +114,9 @@ func explainClient(e *client.Error) *failure {
 	switch code := client.CodeError(e.Code); {
 	case code.Unsure(), code == client.ErrUnreachable, code == client.ErrBusy, code == client.ErrRateLimited:
 		f.code = ExitUnreachable
+		if code == client.ErrUnavailable { // the API's hint is for who sends a key
+			f.hint = "see /readyz or the server's log for what does not answer; look at what became of it, and repeat it then"
+		}
 	case code == client.ErrInvalid && e.Status == 0:
 		f.code = ExitUsage // refused before anything was sent
 	case code == client.ErrUnauthenticated:
