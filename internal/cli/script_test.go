@@ -66,7 +66,8 @@ func scriptCommands(t *testing.T) map[string]command {
 		// follow ORDER STATE: waits until the order of the buyer with $TOKEN is judged,
 		// which must bring it into this state.
 		"follow": func(ts *testscript.TestScript, _ bool, args []string) { follow(ctx, ts, args) },
-		// redis start VAR: starts a Redis; its URL goes into VAR.
+		// redis start VAR [SETTING...]: starts a Redis with further lines of redis.conf;
+		// its URL goes into VAR.
 		// redis plant URL SALE: puts an entry that nobody can read into the tray of the
 		// sale with this number.
 		// redis kill URL: ends it.
@@ -207,7 +208,7 @@ func (r *redisServers) command(ts *testscript.TestScript, _ bool, args []string)
 	defer r.mu.Unlock()
 	switch args[0] {
 	case "start":
-		s := testenv.Redis(r.t)
+		s := testenv.Redis(r.t, args[2:]...)
 		r.byURL[s.URL] = s
 		ts.Setenv(args[1], s.URL)
 	case "plant":
