@@ -112,7 +112,31 @@ func (c *RedisNodes) Addrs() []string {
 // URL returns the cluster's redis.url: redis://node,node,node?cluster=true.
 func (c *RedisNodes) URL() string { return "redis://" + strings.Join(c.Addrs(), ",") + "?cluster=true" }
 
-// Owner returns the master that serves a key.
+// MoveSlot gives the slot of a key from one master to another, with its keys, one
+// after the other. between, if not nil, is called in each state that callers meet:
+// before the first key moves, after each, and when the slot has its new master.
+func (c *RedisNodes) MoveSlot(key string, from, to *RedisServer, between func()) {
+	c.tb.Helper()
+	if between == nil {
+		between = func() {}
+	}
+	slot := from.Must("CLUSTER", "KEYSLOT", key)
+	source, target := from.Must("CLUSTER", "MYID"), to.Must("CLUSTER", "MYID")
+	to.Must("CLUSTER", "SETSLOT", slot, "IMPORTING", source)
+	from.Must("CLUSTER", "SETSLOT", slot, "MIGRATING", target)
+	between()
+	for from.Must("CLUSTER", "COUNTKEYSINSLOT", slot) != "0" {
+		moved := from.Must("CLUSTER", "GETKEYSINSLOT", slot, "1")
+		from.Must("MIGRATE", "127.0.0.1", strconv.Itoa(to.Port), moved, "0", "5000")
+		between()
+	}
+	for _, node := range append([]*RedisServer{to, from}, c.Nodes[:]...) {
+		node.Must("CLUSTER", "SETSLOT", slot, "NODE", target)
+	}
+	between()
+}
+
+// Owner returns the master that serves a key, as long as its slot has not moved.
 func (c *RedisNodes) Owner(key string) *RedisServer {
 	c.tb.Helper()
 	slot, err := strconv.Atoi(c.Nodes[0].Must("CLUSTER", "KEYSLOT", key))

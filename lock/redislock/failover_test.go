@@ -2,7 +2,6 @@ package redislock_test
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -210,27 +209,10 @@ func TestSlotMoves(t *testing.T) {
 	if to == from {
 		to = c.Nodes[1]
 	}
-	move(t, c, s.Key("n"), from, to)
+	c.MoveSlot(s.Key("n"), from, to, nil)
 	require.NoError(t, persist(t, func() error { return held.Check(t.Context()) }))
 	require.NoError(t, held.Unlock(t.Context()))
 	next := <-got
 	require.NotNil(t, next)
 	require.Greater(t, next.Fence(), held.Fence())
-}
-
-// move gives the slot of a key from one master to another, with its keys.
-func move(t *testing.T, c *testenv.RedisNodes, key string, from, to *testenv.RedisServer) {
-	t.Helper()
-	slot := from.Must("CLUSTER", "KEYSLOT", key)
-	source, target := from.Must("CLUSTER", "MYID"), to.Must("CLUSTER", "MYID")
-	to.Must("CLUSTER", "SETSLOT", slot, "IMPORTING", source)
-	from.Must("CLUSTER", "SETSLOT", slot, "MIGRATING", target)
-	host, port := "127.0.0.1", to.Addr[len("127.0.0.1:"):]
-	for from.Must("CLUSTER", "COUNTKEYSINSLOT", slot) != "0" {
-		keys := from.Must("CLUSTER", "GETKEYSINSLOT", slot, strconv.Itoa(1))
-		from.Must("MIGRATE", host, port, keys, "0", "5000")
-	}
-	for _, node := range []*testenv.RedisServer{to, from, c.Nodes[0], c.Nodes[1], c.Nodes[2]} {
-		node.Must("CLUSTER", "SETSLOT", slot, "NODE", target)
-	}
 }
