@@ -1,0 +1,71 @@
+package handover_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/doorbuster/doorbuster/internal/engine"
+	"github.com/doorbuster/doorbuster/internal/handover"
+	"github.com/doorbuster/doorbuster/internal/sale"
+)
+
+// A sale that runs and was never loaded is sold by the ledger: a crowd at several
+// instances waits for nobody, and of all their keepers one loads it meanwhile.
+func TestColdSaleIsSoldWhileOneKeeperLoadsIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sale(1000)
+		w.store.Advance(time.Hour)
+		const instances, buyers = 3, 90
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		w.counter.before = func(step int) {
+			if step == 1 {
+				close(begun)
+				<-goOn
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var keepers sync.WaitGroup
+		var sellers [instances]*engine.Engine
+		for i := range sellers {
+			sellers[i] = engine.New(w.book, w.counter, engine.Options{Clock: w.now})
+			keepers.Go(func() { _ = w.keeper().Run(ctx) })
+		}
+		crowd := func(name string, want sale.OrderState) {
+			var all sync.WaitGroup
+			for i := range buyers {
+				all.Go(func() {
+					d, err := sellers[i%instances].Buy(ctx, engine.Request{Sale: "drop", User: name + strconv.Itoa(i), Key: "k", SKU: "a", Quantity: 1})
+					if err != nil || d.Verdict != sale.Taken || d.Order.State != want {
+						t.Errorf("%s: %s, %s, %v", name, d.Verdict, d.Order.State, err)
+					}
+				})
+			}
+			all.Wait()
+		}
+
+		<-begun
+		crowd("early", sale.Reserved)
+		<-time.After(3 * time.Second) //nolint:forbidigo // the bubble's fake clock: every keeper has looked again
+		require.Equal(t, 1, w.counter.steps, "nobody else has begun")
+		close(goOn)
+		synctest.Wait()
+		require.Equal(t, []handover.Why{handover.WhyPreheat}, w.log.built)
+		w.sound()
+		crowd("late", sale.Queued)
+
+		stop()
+		keepers.Wait()
+		require.Empty(t, w.log.failed)
+		for _, e := range sellers {
+			require.NoError(t, e.Close(t.Context()))
+		}
+	})
+}
