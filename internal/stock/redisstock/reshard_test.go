@@ -202,12 +202,11 @@ func (m *movingCrowd) giveBack(c *redisstock.Counter) {
 	m.persist("return", func(ctx context.Context) error { return c.Return(ctx, m.lane, 1, acts) })
 }
 
-// judge claims what is there and does not wait for more: a claim that waits while its
-// tray is moved away ends as if the lane were gone.
+// judge claims what is there, and waits a little for more.
 func (m *movingCrowd) judge(c *redisstock.Counter) {
 	var entries []stock.Entry
 	m.persist("judge", func(ctx context.Context) (err error) {
-		entries, err = c.Claim(ctx, m.lane, stock.Claim{Consumer: "judge", Max: 10})
+		entries, err = c.Claim(ctx, m.lane, stock.Claim{Consumer: "judge", Max: 10, Wait: 20 * time.Millisecond})
 		return err
 	})
 	m.judged(c, entries)
@@ -281,4 +280,28 @@ func (m *movingCrowd) recount() {
 	total, back := int64(len(m.taken)), int64(len(m.taken)/returnEach)
 	require.Equal(t, []int64{total, back, total - back, 0}, []int64{at.Taken, at.Returned, held, at.Queued})
 	require.Equal(t, []int64{plenty - held}, at.Left)
+}
+
+// A claim that waits while its tray moves to another master has met trouble, not a
+// lane that is gone.
+func TestC42WaitingClaimWhileItsTrayMoves(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.RedisCluster(t, "appendonly no", "cluster-node-timeout 30000")
+	c, l := open(t, dial(t, cluster.URL())), laneOf(7, 0)
+	live(t, c, l, 10)
+	from := cluster.Owner(key(l, "meta"))
+	to := cluster.Nodes[0]
+	if to == from {
+		to = cluster.Nodes[1]
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Claim(t.Context(), l, stock.Claim{Consumer: "c", Max: 1, Wait: 10 * time.Second})
+		ended <- err
+	}()
+	from.AwaitInfo("blocked_clients", "1")
+	cluster.MoveSlot(key(l, "meta"), from, to, nil)
+	require.NoError(t, <-ended, "nothing came")
+	_, err := c.Claim(t.Context(), l, stock.Claim{Consumer: "c", Max: 1})
+	require.NoError(t, err, "the lane is there")
 }

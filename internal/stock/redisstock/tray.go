@@ -33,6 +33,9 @@ func (c *Counter) Claim(ctx context.Context, l stock.Lane, claim stock.Claim) ([
 		return nil, nil
 	}
 	if err != nil {
+		if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "UNBLOCKED") {
+			return nil, nil // the tray left this server: gone, or moved to another, which the next call finds out
+		}
 		return nil, trayError("claim", err)
 	}
 	return entries(streams[tray]), nil
@@ -41,7 +44,7 @@ func (c *Counter) Claim(ctx context.Context, l stock.Lane, claim stock.Claim) ([
 // trayError tells a tray that is not there from a server that does not answer.
 func trayError(name string, err error) error {
 	if e, ok := rueidis.IsRedisErr(err); ok {
-		if text := e.Error(); strings.HasPrefix(text, "NOGROUP") || strings.HasPrefix(text, "UNBLOCKED") {
+		if strings.HasPrefix(e.Error(), "NOGROUP") {
 			return stock.ErrCold
 		}
 	}

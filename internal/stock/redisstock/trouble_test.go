@@ -219,7 +219,9 @@ func TestClaimOfALaneThatGoes(t *testing.T) {
 	_, err := c.Freeze(ctx, l, 2)
 	require.NoError(t, err)
 	require.NoError(t, c.Clear(ctx, l, 2))
-	require.ErrorIs(t, <-ended, stock.ErrCold)
+	require.NoError(t, <-ended, "nothing came")
+	_, err = waiter.Claim(ctx, l, stock.Claim{Consumer: "c", Max: 1, Wait: time.Minute})
+	require.ErrorIs(t, err, stock.ErrCold)
 }
 
 // TestNewsAfterALostConnection cuts a listener off and wants to hear of the gap.
