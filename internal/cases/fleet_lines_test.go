@@ -1,12 +1,14 @@
 package cases_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,7 +55,14 @@ func TestC01FleetStepsAreNotSentTwice(t *testing.T) {
 	drop, short := s.named(drop), s.named("short")
 	const stock = 10
 	number := s.open(drop, stock, 5)
-	left := func() string { return s.fleet.Redis.Must("HGET", s.fleet.lane(number, "meta"), "l0") }
+	figure := func(which string) string { return s.fleet.Redis.Must("HGET", s.fleet.lane(number, "meta"), which) }
+	left := func() string { return figure("l0") }
+	near := func(user string) *client.Client { return s.gates[0].as(s.token(user)) }
+	warm, err := near("warm").Buy(t.Context(), drop, "the-click", client.Attempt{Quantity: 1})
+	require.NoError(t, err) // the line to the counter is there, and the script
+	_, err = s.as("warm").Cancel(t.Context(), warm.Order.ID)
+	require.NoError(t, err)
+	s.settled(drop)
 	ways := map[string]func() (undo func()){
 		"reset": func() func() { return losing(t, lines.redis, script(t, "take")) },
 		"late": func() func() {
@@ -63,13 +72,15 @@ func TestC01FleetStepsAreNotSentTwice(t *testing.T) {
 	}
 	for way, trouble := range ways {
 		user := "buyer-" + way
+		taken := figure("taken")
 		undo := trouble()
-		_, err := s.gates[0].as(s.token(user)).Buy(t.Context(), drop, "the-click", client.Attempt{Quantity: 1})
+		_, err = near(user).Buy(t.Context(), drop, "the-click", client.Attempt{Quantity: 1})
 		if err != nil { // it is told that nobody knows, and may find it out with the same key
 			var e *client.Error
 			require.True(t, asError(err, &e))
 			require.Equal(t, http.StatusServiceUnavailable, e.Status, "%s: %v", way, err)
 		}
+		require.NotEqual(t, taken, figure("taken"), "%s: Redis has carried it out", way)
 		undo()
 		orders := make([]client.Order, 2*len(s.gates))
 		for i := range orders {
@@ -112,7 +123,7 @@ func TestC01FleetStepsAreNotSentTwice(t *testing.T) {
 	wait()
 	require.Equal(t, int64(1), s.settled(short).Paid)
 	s.take("last", short, 1)
-	_, err := s.buy("too-late", short, 1)
+	_, err = s.buy("too-late", short, 1)
 	require.ErrorIs(t, err, client.ErrSoldOut)
 }
 
@@ -160,8 +171,10 @@ func TestC13FleetInstanceDiesInTheMiddle(t *testing.T) {
 	}
 	again := func(user string) client.Order {
 		t.Helper()
-		bought, err := insist(t.Context(), func() (client.Bought, error) {
-			return s.attempt(t.Context(), user, drop, "the-click", client.Attempt{Quantity: 1})
+		ctx, cancel := context.WithTimeout(t.Context(), takenOver)
+		defer cancel()
+		bought, err := insist(ctx, func() (client.Bought, error) {
+			return s.attempt(ctx, user, drop, "the-click", client.Attempt{Quantity: 1})
 		})
 		require.NoError(t, err)
 		return bought.Order
@@ -200,13 +213,13 @@ func TestC13FleetInstanceDiesInTheMiddle(t *testing.T) {
 	for _, d := range []testenv.Direction{testenv.Requests, testenv.Replies} {
 		pays, cancels := again(name("pays", int(d))), again(name("cancels", int(d)))
 		dies(func(c *client.Client) { _, _ = c.Pay(t.Context(), pays.ID, charge(pays, "charge-"+pays.ID)) }, closed(book.Hold(d)))
-		require.Contains(t, []string{"paid", "already_paid"}, insisted(s, func(c *client.Client) (client.PaymentResult, error) {
-			return c.Pay(t.Context(), pays.ID, charge(pays, "charge-"+pays.ID))
+		require.Contains(t, []string{"paid", "already_paid"}, insisted(s, func(ctx context.Context, c *client.Client) (client.PaymentResult, error) {
+			return c.Pay(ctx, pays.ID, charge(pays, "charge-"+pays.ID))
 		}).Outcome)
 		g.revive(t)
 		dies(func(c *client.Client) { _, _ = c.AdminCancel(t.Context(), cancels.ID) }, closed(book.Hold(d)))
-		require.Equal(t, client.StateCancelled, insisted(s, func(c *client.Client) (client.Order, error) {
-			return c.AdminCancel(t.Context(), cancels.ID)
+		require.Equal(t, client.StateCancelled, insisted(s, func(ctx context.Context, c *client.Client) (client.Order, error) {
+			return c.AdminCancel(ctx, cancels.ID)
 		}).State)
 		g.revive(t)
 		require.Empty(t, s.refunds(pays, cancels))
@@ -224,10 +237,17 @@ func TestC13FleetInstanceDiesInTheMiddle(t *testing.T) {
 	require.Equal(t, int64(20), s.settled(short).Expired, "nothing without an end is left")
 }
 
-// insisted repeats an operator's call until its outcome is known, which must be good.
-func insisted[T any](s *site, call func(*client.Client) (T, error)) T {
+// takenOver is how long it may take until others have done what an instance has left
+// in the middle.
+const takenOver = 20 * time.Second
+
+// insisted repeats an operator's call until its outcome is known, which must be good
+// and known in time.
+func insisted[T any](s *site, call func(context.Context, *client.Client) (T, error)) T {
 	s.t.Helper()
-	v, err := insist(s.t.Context(), func() (T, error) { return call(s.admin()) })
+	ctx, cancel := context.WithTimeout(s.t.Context(), takenOver)
+	defer cancel()
+	v, err := insist(ctx, func() (T, error) { return call(ctx, s.admin()) })
 	require.NoError(s.t, err)
 	return v
 }
