@@ -32,7 +32,7 @@ func (s *site) marks(slug string) string {
 	s.t.Helper()
 	found, err := s.admin().AdminSale(s.t.Context(), slug)
 	require.NoError(s.t, err)
-	if s.fleet != nil && found.State == "closed" { // whose lane is cleared away soon
+	if s.fleet != nil && (found.State == "closed" || found.Status == "ended") { // whose lane is cleared away soon
 		return fmt.Sprint(found.Items)
 	}
 	if s.fleet == nil || found.Path != "fast" {
@@ -76,17 +76,15 @@ func TestC06RefusalsCostNothingOverHTTP(t *testing.T) {
 				if c.prepare != nil {
 					c.prepare(s, slug)
 				}
-				s.landed(slug)
+				if c.code != client.ErrEnded { // its lane is cleared away soon
+					s.landed(slug)
+				}
 				before := s.marks(slug)
 				got := codes(crowd(20, func(int) error {
-					key := s.key()
-					if c.code == client.ErrKeyMismatch {
-						key = "same"
-					}
 					again := time.NewTicker(5 * time.Millisecond)
 					defer again.Stop()
 					for { // a lane that is being cleared away is busy for a moment
-						_, err := s.attempt(t.Context(), "u", slug, key, c.attempt)
+						err := c.ask(s, slug)
 						if client.CodeOf(err) != client.ErrBusy || t.Context().Err() != nil {
 							return err
 						}
@@ -99,6 +97,37 @@ func TestC06RefusalsCostNothingOverHTTP(t *testing.T) {
 			}
 		})
 	})
+}
+
+// ask attempts to buy what is refused.
+func (c *kindOfNo) ask(s *site, slug string) (err error) {
+	user, key := "u", s.key()
+	if c.code == client.ErrPassInvalid {
+		_, err = s.as(user).BuyWith(s.t.Context(), slug, client.BuyOptions{Pass: &client.Pass{Text: "made-up"}}, c.attempt)
+		return err
+	}
+	if c.code == client.ErrBanned {
+		user = "banned" + s.stem
+	}
+	if c.code == client.ErrKeyMismatch {
+		key = "same"
+	}
+	_, err = s.attempt(s.t.Context(), user, slug, key, c.attempt)
+	return err
+}
+
+// banned lets every instance know that a buyer is banned.
+func banned(s *site, slug string) {
+	s.t.Helper()
+	user := "banned" + s.stem
+	_, err := s.admin().PutBan(s.t.Context(), client.NewListing{Kind: "user", Value: user, Effect: "deny", Reason: "test"})
+	require.NoError(s.t, err)
+	for _, g := range s.gates {
+		until(s.t, "the instance knows who is banned", func() bool {
+			_, err := g.as(s.token(user)).Buy(s.t.Context(), slug, s.key(), client.Attempt{Quantity: 3}) // over the limit: nothing is taken before
+			return client.CodeOf(err) == client.ErrBanned
+		})
+	}
 }
 
 // kindOfNo is a sale in which user u is refused for one reason.
@@ -126,6 +155,9 @@ func kindsOfNo() []kindOfNo {
 	}
 	return []kindOfNo{
 		{"not-started", window(time.Minute, time.Hour), nil, one, client.ErrNotStarted},
+		{"ended", as, func(s *site, slug string) { s.t.Helper(); shuttings()[2].shut(s, slug) }, one, client.ErrEnded},
+		{"banned", as, banned, one, client.ErrBanned},
+		{"bad-pass", as, nil, one, client.ErrPassInvalid},
 		{"paused", as, act(func(c *client.Client, s *site, slug string) error {
 			_, err := c.Pause(s.t.Context(), slug)
 			return err
