@@ -34,7 +34,7 @@ func TestC03LatePaymentOverHTTP(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(s *site) {
 		t := s.t
-		resold, free, rush := s.named("resold"), s.named("free"), s.named("rush")
+		resold, free, rush, each := s.named("resold"), s.named("free"), s.named("rush"), s.named("each")
 		s.open(resold, 1, 1, hold(1))
 		a := s.take("a", resold, 1)
 		s.over(a)
@@ -65,13 +65,14 @@ func TestC03LatePaymentOverHTTP(t *testing.T) {
 		_, err := s.buy("b", free, 1)
 		require.ErrorIs(t, err, client.ErrSoldOut)
 
-		lateForUnits(t, s, rush)
+		lateForUnits(t, s, rush, func(_ client.Order, last time.Time) time.Time { return last })
+		lateForUnits(t, s, each, func(o client.Order, _ time.Time) time.Time { return *o.ExpiresAt })
 	})
 }
 
-// lateForUnits lets late payments and new buyers go for the same units at the instant
-// at which the holds are over.
-func lateForUnits(t *testing.T, s *site, slug string) {
+// lateForUnits lets payments and new buyers go for the same units at an instant: that at
+// which all the holds are over, or each its own.
+func lateForUnits(t *testing.T, s *site, slug string, at func(o client.Order, last time.Time) time.Time) {
 	t.Helper()
 	const n = 30
 	s.open(slug, n, 1, hold(1))
@@ -87,15 +88,15 @@ func lateForUnits(t *testing.T, s *site, slug string) {
 	require.NoError(t, err)
 	_, err = s.admin().PatchSale(t.Context(), slug, found.Version, client.SalePatch{HoldSeconds: new(int64(600))})
 	require.NoError(t, err)
-	instant := time.NewTimer(time.Until(last))
-	defer instant.Stop()
-	<-instant.C
 	type end struct {
 		late client.PaymentResult
 		err  error
 	}
 	ends := crowd(2*n, func(i int) end {
 		o := orders[i/2]
+		instant := time.NewTimer(time.Until(at(o, last)))
+		defer instant.Stop()
+		<-instant.C
 		if i%2 == 0 {
 			got, err := s.admin().Pay(t.Context(), o.ID, charge(o, "charge-"+o.ID))
 			return end{got, err}
