@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type front struct {
 	nginx  *testenv.NginxServer
 	url    string
 	status string
+	by     atomic.Pointer[string] // the instance that gave the last answer
 }
 
 func shops(t *testing.T) []*testenv.Server {
@@ -61,7 +63,12 @@ func (f *front) client(t *testing.T, token, addr string) *client.Client {
 	t.Helper()
 	from := func(r *http.Request) (*http.Response, error) {
 		r.Header.Set("X-Forwarded-For", addr)
-		return http.DefaultTransport.RoundTrip(r)
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err == nil { // an instance begins the ids of its requests with its own
+			by, _, _ := strings.Cut(resp.Header.Get("X-Request-Id"), "-")
+			f.by.Store(&by)
+		}
+		return resp, err
 	}
 	c, err := client.New(client.Options{
 		URL: f.url, Token: token, Retry: client.Retry{Tries: 1}, HTTPClient: &http.Client{Transport: transport(from)},
@@ -80,11 +87,43 @@ func (f *front) open(t *testing.T, slug string) {
 	now := time.Now()
 	_, err := office.CreateSale(t.Context(), client.NewSale{
 		ID: slug, StartsAt: now.Add(-time.Minute).UTC().Format(instantLayout), EndsAt: now.Add(time.Hour).UTC().Format(instantLayout),
-		PerUserLimit: 1, Currency: "EUR", PreferredPath: "direct", Items: []client.NewItem{{SKU: "unit", Price: price, Stock: 100}},
+		PerUserLimit: 1, Currency: "EUR", PreferredPath: "fast", Items: []client.NewItem{{SKU: "unit", Price: price, Stock: 100}},
 	})
 	require.NoError(t, err)
 	_, err = office.Publish(t.Context(), slug)
 	require.NoError(t, err)
+	published, err := office.Preheat(t.Context(), slug)
+	require.NoError(t, err)
+	require.Equal(t, "fast", published.Path)
+}
+
+// buy buys one unit, waiting for the judge or not, and follows the receipt where there
+// is one.
+func (f *front) buy(t *testing.T, user string, wait time.Duration) (client.Bought, error) {
+	t.Helper()
+	buyer := f.client(t, f.shops[0].Token(user), "198.51.100.9")
+	bought, err := buyer.BuyWith(t.Context(), "drop", client.BuyOptions{Key: user, Wait: wait}, client.Attempt{Quantity: 1})
+	if err == nil {
+		bought.Order, err = buyer.Follow(t.Context(), bought)
+	}
+	return bought, err
+}
+
+// elsewhere requires that the instance which has not sold an order knows it, too, while
+// it is queued and from its receipt.
+func (f *front) elsewhere(t *testing.T, user string) {
+	t.Helper()
+	buyer := f.client(t, f.shops[0].Token(user), "198.51.100.9")
+	bought, err := buyer.Buy(t.Context(), "drop", user, client.Attempt{Quantity: 1})
+	require.NoError(t, err)
+	require.NotEmpty(t, bought.Receipt)
+	seller := *f.by.Load()
+	until(t, "the other instance is asked", func() bool {
+		seen, err := buyer.OrderWith(t.Context(), bought.Order.ID, client.OrderOptions{Wait: hear, Receipt: bought.Receipt})
+		require.NoError(t, err)
+		require.Contains(t, []string{client.StateQueued, client.StateReserved}, seen.State)
+		return seen.State == client.StateReserved && *f.by.Load() != seller
+	})
 }
 
 func problem(t *testing.T, err error) *client.Error {
@@ -94,8 +133,8 @@ func problem(t *testing.T, err error) *client.Error {
 	return e
 }
 
-// The gate believes what the front says of addresses, and an instance that dies costs
-// nobody his buy.
+// The gate believes what the front says of addresses, what one instance has sold the
+// other knows, and an instance that dies costs nobody his buy.
 func TestBehindNginx(t *testing.T) {
 	t.Parallel()
 	f := behindNginx(t, shops(t))
@@ -110,20 +149,22 @@ func TestBehindNginx(t *testing.T) {
 		_, err = f.client(t, bot, "203.0.113.7").Buy(t.Context(), "drop", "k", client.Attempt{Quantity: 1})
 		return client.CodeOf(err) == client.ErrBanned
 	})
-	buy := func(user string) (client.Bought, error) {
-		return f.client(t, f.shops[0].Token(user), "198.51.100.9").Buy(t.Context(), "drop", user, client.Attempt{Quantity: 1})
+	sells := func(who string) {
+		t.Helper()
+		for i := range 10 {
+			bought, refused := f.buy(t, name(who, i), time.Duration(i%2)*hear)
+			require.NoError(t, refused)
+			require.Equal(t, client.StateReserved, bought.Order.State)
+		}
 	}
-	for i := range 10 {
-		_, err = buy(fmt.Sprint("before-", i))
-		require.NoError(t, err)
+	sells("before-")
+	for i := range 4 {
+		f.elsewhere(t, name("elsewhere-", i))
 	}
 	f.shops[1].Kill()
-	for i := range 10 {
-		_, err = buy(fmt.Sprint("after-", i))
-		require.NoError(t, err)
-	}
+	sells("after-")
 	f.shops[0].Kill()
-	_, err = buy("nobody")
+	_, err = f.buy(t, "nobody", hear)
 	e := problem(t, err)
 	require.Equal(t, http.StatusServiceUnavailable, e.Status)
 	require.Equal(t, client.ErrUnavailable, client.CodeOf(err))
