@@ -78,6 +78,22 @@ func TestC05FleetStartsDoNotFillTheCounter(t *testing.T) {
 		require.True(t, one.reserved(), "%s was told %v: %v", one.user, one.states, one.trouble)
 	}
 	require.Equal(t, int64(stock), s.settled(drop).Reserved)
+
+	busy := s.named("busy") // the same while a crowd buys
+	f.open(busy, 60, 1, 2)
+	th := f.throng(busy, 8)
+	for i, g := range s.gates[:2] {
+		th.took(5)
+		if i == 1 {
+			g.Kill()
+		} else {
+			require.Zero(t, g.Stop())
+		}
+		th.served(5)
+		g.revive(t)
+	}
+	th.took(5)
+	th.prove()
 	require.Equal(t, before, f.Redis.Must("HMGET", f.lane(untouched, "meta"), "epoch", "frozen", "s0", "l0", "taken", "returned"))
 	s.settled(other)
 }
