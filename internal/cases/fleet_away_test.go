@@ -80,8 +80,8 @@ func TestC05FleetStartsDoNotFillTheCounter(t *testing.T) {
 	require.Equal(t, int64(stock), s.settled(drop).Reserved)
 
 	busy := s.named("busy") // the same while a crowd buys
-	f.open(busy, 60, 1, 2)
-	th := f.throng(busy, 8)
+	f.open(busy, 30, 1, 2)
+	th := f.throng(busy, 6)
 	for i, g := range s.gates[:2] {
 		th.took(5)
 		if i == 1 {

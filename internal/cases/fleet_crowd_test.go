@@ -195,7 +195,9 @@ func (th *throng) prove() {
 func (f *fleet) prove(slug string, all []*shopper) {
 	f.t.Helper()
 	until(f.t, "every hold without a payment is over", func() bool {
-		waiting, err := f.office().AdminOrders(f.t.Context(), client.OrderQuery{Sale: slug, State: "reserved", Limit: 1})
+		waiting, err := persist(f.t.Context(), f, f.key, func(c *client.Client) (client.Page[client.Order], error) {
+			return c.AdminOrders(f.t.Context(), client.OrderQuery{Sale: slug, State: "reserved", Limit: 1})
+		})
 		require.NoError(f.t, err)
 		return len(waiting.Data) == 0
 	})

@@ -15,7 +15,7 @@ import (
 func TestC44FleetWithASlowLedger(t *testing.T) {
 	t.Parallel()
 	s := lines.site(t)
-	const stock, buyers = 40, 200
+	const stock, buyers = 30, 120
 	drop := s.named(drop)
 	s.open(drop, stock, 1)
 	for _, line := range lines.book {
@@ -39,8 +39,8 @@ func TestC02FleetLedgerSilentForAWhile(t *testing.T) {
 	t.Parallel()
 	s := lines.site(t)
 	drop := s.named(drop)
-	published := s.fleet.open(drop, 120, 1, 2)
-	th := s.fleet.throng(drop, 16)
+	published := s.fleet.open(drop, 40, 1, 2)
+	th := s.fleet.throng(drop, 8)
 	th.took(8)
 	for _, line := range lines.book {
 		line.Hold(testenv.Requests)
