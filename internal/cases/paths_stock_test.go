@@ -36,13 +36,16 @@ func TestC07CounterNeverBelowZeroOverHTTP(t *testing.T) {
 				drop := s.named(name("beside-", round)) // where nothing else may be on its way
 				s.open(drop, 3, 5)
 				errs := crowd(2, func(i int) error {
-					_, err := s.buy(name("u", i), drop, int64(5-3*i))
+					g := s.gates[i*round%2%len(s.gates)] // at one instance, or at two
+					_, err := insist(t.Context(), func() (client.Bought, error) {
+						return g.as(s.token(name("u", i))).BuyWith(t.Context(), drop, client.BuyOptions{Key: "k", Wait: hear}, client.Attempt{Quantity: int64(5 - 3*i)})
+					})
 					return err
 				})
 				require.ErrorIs(t, errs[0], client.ErrInsufficient, "5 of 3 is refused")
 				require.NoError(t, errs[1], "2 of 3 succeeds")
-				require.Equal(t, int64(1), s.left(drop))
 				s.settled(drop)
+				require.Equal(t, int64(1), s.left(drop))
 			}
 		})
 	})
