@@ -135,17 +135,18 @@ type Sweeper struct {
 func newSweeper(m *maker) Sweeper {
 	return Sweeper{
 		ended:   m.counter("holds_ended_total", "Holds that were over and were ended by this process."),
-		overdue: m.gauge("hold_overdue_seconds", "How long overdue the oldest hold found by the last sweep was. Above 2 s something is wrong."),
+		overdue: m.gauge("hold_overdue_seconds", "How long overdue the oldest hold was that the sweeper found last. Above 2 s something is wrong."),
 		aside:   m.gauge("holds_set_aside", "Overdue holds that the ledger refuses to end; they are tried again, ever more rarely."),
 		refused: m.counter("hold_refusals_total", "Times that a hold or a whole sweep failed."),
 	}
 }
 
-// Swept reports one sweep: holds ended, how long overdue the oldest one was,
-// and how many are set aside.
-func (s *Sweeper) Swept(ended int, overdue time.Duration, aside int) {
+// Behind reports how long overdue the oldest hold of a page is.
+func (s *Sweeper) Behind(overdue time.Duration) { s.overdue.Set(overdue.Seconds()) }
+
+// Swept reports one sweep: holds ended, and how many are set aside.
+func (s *Sweeper) Swept(ended, aside int) {
 	s.ended.Add(float64(ended))
-	s.overdue.Set(overdue.Seconds())
 	s.aside.Set(float64(aside))
 }
 

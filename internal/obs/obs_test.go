@@ -101,7 +101,8 @@ func TestObserversCount(t *testing.T) {
 	seller.Batched(engine.FromCounter, 5, time.Second, nil)
 	seller.Mirrored(errors.New("no"))
 	seller.Gathered(time.Second, errors.New("no"))
-	sweeper.Swept(7, 1500*time.Millisecond, 2)
+	sweeper.Behind(1500 * time.Millisecond)
+	sweeper.Swept(7, 2)
 	sweeper.Refused(sale.OrderID{}, errors.New("no"))
 	op := m.HTTP.Operation("buy")
 	for range 3 {

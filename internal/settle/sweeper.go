@@ -31,9 +31,12 @@ const (
 
 // Observer is told how sweeping goes.
 type Observer interface {
-	// Swept reports one sweep: how many holds it ended, how long overdue the
-	// oldest one found was, and how many orders are set aside.
-	Swept(ended int, overdue time.Duration, aside int)
+	// Behind reports how long overdue the oldest hold of a page is, before any of
+	// them ends: a sweep of many pages takes its time.
+	Behind(overdue time.Duration)
+	// Swept reports one sweep: how many holds it ended, and how many orders are set
+	// aside.
+	Swept(ended, aside int)
 	// Refused reports an order that the ledger would not end, or, with the zero
 	// id, a sweep that failed as a whole.
 	Refused(id sale.OrderID, err error)
@@ -70,8 +73,9 @@ func New(l ledger.Orders, o Options) *Sweeper {
 
 type nobody struct{}
 
-func (nobody) Swept(int, time.Duration, int) {}
-func (nobody) Refused(sale.OrderID, error)   {}
+func (nobody) Behind(time.Duration)        {}
+func (nobody) Swept(int, int)              {}
+func (nobody) Refused(sale.OrderID, error) {}
 
 // Run sweeps at once and then after each pause until ctx ends, and returns nil
 // then. A sweep under way is finished or rolled back.
@@ -92,49 +96,41 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // Sweep ends every hold that is over, page by page, and returns how many. now
 // is any steady clock; it only paces the orders set aside.
 func (s *Sweeper) Sweep(ctx context.Context, now time.Time) int {
-	ended, overdue := 0, time.Duration(0)
-	for ctx.Err() == nil {
-		page, n, err := s.page(ctx, now)
+	ended := 0
+	for more := true; more && ctx.Err() == nil; {
+		var n int
+		var err error
+		n, more, err = s.page(ctx, now)
 		ended += n
-		overdue = max(overdue, page.overdue)
 		if err != nil {
 			s.opts.Observer.Refused(sale.OrderID{}, err)
-			break
-		}
-		if !page.full {
-			break
 		}
 	}
-	s.opts.Observer.Swept(ended, overdue, len(s.aside))
+	s.opts.Observer.Swept(ended, len(s.aside))
 	return ended
 }
 
-type pageInfo struct {
-	overdue time.Duration
-	full    bool
-}
-
-// page ends one page of due holds. Orders set aside are skipped without eating
-// into the page.
-func (s *Sweeper) page(ctx context.Context, now time.Time) (pageInfo, int, error) {
+// page ends one page of due holds, and reports whether there may be more. Orders set
+// aside are skipped without eating into the page.
+func (s *Sweeper) page(ctx context.Context, now time.Time) (ended int, more bool, err error) {
 	limit := s.opts.Batch + len(s.aside)
 	call, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
 	defer cancel()
 	due, err := s.ledger.Due(call, limit)
 	if err != nil {
-		return pageInfo{}, 0, err
+		return 0, false, err
 	}
-	info := pageInfo{overdue: due.Overdue, full: len(due.IDs) == limit}
-	ended, aside := 0, len(s.aside)
+	s.opts.Observer.Behind(due.Overdue)
+	aside := len(s.aside)
 	for _, group := range bySale(s.ready(due.IDs, now)) {
 		n, err := s.end(ctx, group, now)
 		ended += n
 		if err != nil {
-			return info, ended, err
+			return ended, false, err
 		}
 	}
-	info.full = info.full && (ended > 0 || len(s.aside) > aside) // a page that moved nothing would come back the same
-	return info, ended, nil
+	moved := ended > 0 || len(s.aside) > aside // a page that moved nothing would come back the same
+	return ended, len(due.IDs) == limit && moved, nil
 }
 
 // ready returns the orders that are not set aside at now, and forgets those

@@ -89,10 +89,16 @@ type journalist struct {
 	overdue time.Duration
 }
 
-func (j *journalist) Swept(_ int, overdue time.Duration, aside int) {
+func (j *journalist) Behind(overdue time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.overdue, j.aside = overdue, aside
+	j.overdue = max(j.overdue, overdue)
+}
+
+func (j *journalist) Swept(_, aside int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.aside = aside
 }
 
 func (j *journalist) Refused(id sale.OrderID, _ error) {
