@@ -183,8 +183,10 @@ func (l *lane) holders(ctx context.Context, v *View) (census, error) {
 	case h.Epoch != v.Epoch:
 		err = stock.ErrEpoch
 	case h.Seq < seen:
-		s.stale(v)
 		err = stock.ErrStale
+	}
+	if errors.Is(err, stock.ErrStale) {
+		s.stale(v)
 	}
 	if err != nil {
 		return census{}, err

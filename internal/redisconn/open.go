@@ -23,7 +23,7 @@ const (
 	// choice of half a mebibyte is for few connections to one server.
 	bufferSize = 64 << 10
 	// blockingConns bounds the connections of calls that wait in the server, one
-	// for each reader of a tray, and one for each long pipeline.
+	// for each reader of a tray, and one for each long pipeline and each scan.
 	blockingConns = 512
 	// topologyEvery is how often sentinels and cluster are asked who is who,
 	// beyond what they tell by themselves: a message may be missed.

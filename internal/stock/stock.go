@@ -26,8 +26,10 @@ type Counter interface {
 	// the lane's epoch and state; nil if nothing.
 	Records(ctx context.Context, l Lane, user string) (Records, error)
 	// Holders returns the hash (sale.UserHash) of every user that the lane has
-	// recorded, and the generation and the number by which all of them were there.
-	// ErrCold.
+	// recorded, and the generation and the number by which all of them were there. It
+	// may take many calls of the server, each with a deadline of its own; what moves
+	// the lane to another server meanwhile ends it. ErrCold; ErrStale if the lane has
+	// forgotten something since it began.
 	Holders(ctx context.Context, l Lane) (Holders, error)
 	// Read returns the lane's standing. A lane that is not there is Cold.
 	Read(ctx context.Context, l Lane) (Standing, error)

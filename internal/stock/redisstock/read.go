@@ -91,12 +91,16 @@ func wordOr(m *rueidis.RedisMessage, missing string) (string, error) {
 	return word, err
 }
 
-// Holders implements stock.Counter. The standing is read before the users, so
-// whoever was recorded under it is among them.
+// Holders implements stock.Counter. All of it goes over one connection, which ends with
+// its process: the cursors of a scan mean nothing to another one, which would pass over
+// holders without a word after a fail-over, or where the lane's slot has moved. The
+// standing is read before the users, so whoever was recorded under it is among them.
 func (c *Counter) Holders(ctx context.Context, l stock.Lane) (stock.Holders, error) {
+	conn, giveBack := c.client.Dedicate()
+	defer giveBack()
 	k := c.keys(l)
 	for range moves {
-		before, err := c.Read(ctx, l)
+		before, err := c.readOver(ctx, conn, k)
 		if err != nil {
 			return stock.Holders{}, err
 		}
@@ -104,25 +108,43 @@ func (c *Counter) Holders(ctx context.Context, l stock.Lane) (stock.Holders, err
 			return stock.Holders{}, stock.ErrCold
 		}
 		h := stock.Holders{Epoch: before.Epoch, Generation: before.Generation, Seq: before.Seq}
-		if h.Hashes, err = c.scan(ctx, k.buyers(decimal(before.Epoch))); err != nil {
+		if h.Hashes, err = c.scan(ctx, conn, k.buyers(decimal(before.Epoch))); err != nil {
 			return stock.Holders{}, err
 		}
-		after, _, err := c.epoch(ctx, k)
-		if err != nil {
+		after, err := c.readOver(ctx, conn, k)
+		switch {
+		case err != nil:
 			return stock.Holders{}, err
+		case after.Epoch != before.Epoch:
+			continue
+		case after.Seq < before.Seq: // a primary that has become a replica keeps its connections
+			return stock.Holders{}, stock.ErrStale
 		}
-		if after == decimal(before.Epoch) {
-			return h, nil
-		}
+		return h, nil
 	}
 	return stock.Holders{}, unavailable("holders", errMoved)
 }
 
-func (c *Counter) scan(ctx context.Context, key string) ([]uint64, error) {
+// readOver reads the standing of a lane over a connection.
+func (c *Counter) readOver(ctx context.Context, conn rueidis.CoreClient, k keys) (stock.Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	fields, err := conn.Do(ctx, conn.B().Hgetall().Key(k.meta()).Build()).AsStrMap()
+	var s stock.Standing
+	if err == nil {
+		s, err = readMeta(fields)
+	}
+	if err != nil {
+		return stock.Standing{}, unavailable("read", err)
+	}
+	return s, nil
+}
+
+func (c *Counter) scan(ctx context.Context, conn rueidis.CoreClient, key string) ([]uint64, error) {
 	seen := make(map[uint64]struct{})
 	var hashes []uint64
 	for cursor := uint64(0); ; {
-		next, err := c.scanOnce(ctx, key, cursor, func(user string) {
+		next, err := c.scanOnce(ctx, conn, key, cursor, func(user string) {
 			hash := sale.UserHash(user)
 			if _, twice := seen[hash]; !twice {
 				seen[hash] = struct{}{}
@@ -136,10 +158,10 @@ func (c *Counter) scan(ctx context.Context, key string) ([]uint64, error) {
 	}
 }
 
-func (c *Counter) scanOnce(ctx context.Context, key string, cursor uint64, each func(user string)) (uint64, error) {
+func (c *Counter) scanOnce(ctx context.Context, conn rueidis.CoreClient, key string, cursor uint64, each func(user string)) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	page, err := c.client.Do(ctx, c.client.B().Hscan().Key(key).Cursor(cursor).Count(scanCount).Build()).AsScanEntry()
+	page, err := conn.Do(ctx, conn.B().Hscan().Key(key).Cursor(cursor).Count(scanCount).Build()).AsScanEntry()
 	if err != nil {
 		return 0, unavailable("holders", err)
 	}
