@@ -203,13 +203,22 @@ func TestLaneThatLostAChangeIsToldByABatch(t *testing.T) {
 		require.NoError(t, err)
 		s.mem.Restore(old)
 		require.Equal(t, int64(10), s.left())
+		s.counter.set(func() { s.counter.syncIn = func(stock.Lane) error { return stock.ErrUnavailable } })
 		syncs := s.counter.syncs.Load()
-		require.Equal(t, sale.Taken, s.buyAt(s.Engine, "a").Verdict)
+		for _, user := range []string{"a", "b"} {
+			require.Equal(t, sale.Taken, s.buyAt(s.Engine, user).Verdict)
+			synctest.Wait()
+		}
+		require.Equal(t, syncs+1, s.counter.syncs.Load(), "once a second")
+		s.counter.set(func() { s.counter.syncIn = nil })
+		s.pass(time.Second)
+		require.Equal(t, sale.Taken, s.buyAt(s.Engine, "c").Verdict)
 		synctest.Wait()
-		require.Equal(t, int64(14), s.left())
-		require.Equal(t, sale.Taken, s.buyAt(s.Engine, "b").Verdict)
+		require.Equal(t, int64(12), s.left())
+		s.pass(time.Second)
+		require.Equal(t, sale.Taken, s.buyAt(s.Engine, "d").Verdict)
 		synctest.Wait()
-		require.Equal(t, syncs+1, s.counter.syncs.Load(), "once")
+		require.Equal(t, syncs+2, s.counter.syncs.Load(), "it knows by now")
 	})
 }
 
