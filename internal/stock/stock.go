@@ -261,7 +261,7 @@ type Acts struct {
 // Rules is what a lane must know of its sale.
 type Rules struct {
 	Version          int64
-	State            sale.State // Published, Paused or Closed
+	State            sale.State // Published or Paused; any other sells nothing, as Closed
 	StartsAt, EndsAt time.Time
 	PerUserLimit     int64
 	Terms            int64

@@ -13,7 +13,7 @@
 //	  epoch                    the epoch that the lane sells under; 0 before the first
 //	  frozen                   the build token that freezes it; absent when open
 //	  ready                    1 once a build has set the fields below; absent otherwise
-//	  state                    published, paused or closed
+//	  state                    published, paused or closed; any other is as closed
 //	  starts, ends             the window, ms of the ledger's clock
 //	  limit, terms, version    of the sale
 //	  items, s<i>, l<i>        number of items; stock and left of each; left may be < 0

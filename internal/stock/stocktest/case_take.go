@@ -199,8 +199,12 @@ func replayFirst(t *testing.T, w *world) {
 		r.StartsAt, r.EndsAt = r.StartsAt.Add(-24*time.Hour), r.StartsAt.Add(-23*time.Hour)
 	})
 	check("ended", sale.Ended, "cid")
-	sync(func(r *stock.Rules) { r.State = sale.Closed })
-	check("closed", sale.ClosedNow, "cid")
+	for _, state := range []sale.State{sale.Closed, sale.Deleted, sale.Draft, "some later one"} {
+		sync(func(r *stock.Rules) { r.State = state })
+		check(string(state), sale.ClosedNow, "cid")
+	}
+	sync(func(r *stock.Rules) { r.State, r.EndsAt = sale.Deleted, s.EndsAt.Add(48*time.Hour) })
+	check("deleted while it would last", sale.ClosedNow, "cid")
 }
 
 func replayEnded(t *testing.T, w *world) {

@@ -94,7 +94,7 @@ func (t *memTake) attempt(a *stock.Attempt) stock.Result {
 func (t *memTake) refuse(a *stock.Attempt, buyer memBuyer) stock.Result {
 	rules := &t.meta.rules
 	switch units := a.Units(); {
-	case rules.State == sale.Closed:
+	case rules.State != sale.Published && rules.State != sale.Paused:
 		return stock.Result{Verdict: sale.ClosedNow}
 	case !t.now.Before(millis(rules.EndsAt)):
 		return stock.Result{Verdict: sale.Ended}

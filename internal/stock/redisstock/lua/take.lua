@@ -56,7 +56,7 @@ end
 
 -- What the sale itself refuses every fresh attempt with.
 local shut
-if m[8] == 'closed' then shut = 'C'
+if m[8] ~= 'published' and m[8] ~= 'paused' then shut = 'C'
 elseif now >= tonumber(m[10]) then shut = 'E'
 elseif now < tonumber(m[9]) then shut = 'N'
 elseif m[8] == 'paused' then shut = 'P' end
