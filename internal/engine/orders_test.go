@@ -139,6 +139,25 @@ func TestRefundCountsWhatWasEverPaid(t *testing.T) {
 	}
 }
 
+// A refund that goes ahead of the journal counts by the rule in force, which another
+// instance has changed: the journal's own row comes too late to mend it.
+func TestRefundCountsByTheRuleInForce(t *testing.T) {
+	t.Parallel()
+	onFastPath(t, func(t *testing.T, s *fastShop) {
+		o := s.buy("ann", "k", 1).Order
+		s.judge(1)
+		rule := sale.LimitEverPaid
+		_, err := ledger.New(s.world.Store).ChangeSale(t.Context(), slug, 0, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{LimitRule: &rule}})
+		require.NoError(t, err)
+		_, err = s.Pay(t.Context(), sale.Payment{ID: "p", Order: o.ID, Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
+		require.NoError(t, err)
+		_, err = s.Refund(t.Context(), o.ID, true)
+		require.NoError(t, err)
+		require.Equal(t, int64(10), s.left(), "at once")
+		require.Equal(t, sale.LimitReached, s.buy("ann", "again", 1).Verdict)
+	})
+}
+
 func TestRefundWithoutRestockPutsNothingUp(t *testing.T) {
 	t.Parallel()
 	onFastPath(t, func(t *testing.T, s *fastShop) {
