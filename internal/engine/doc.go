@@ -38,7 +38,8 @@
 // have no order. While nothing is left of an item nobody can come to hold any, so
 // whoever is not among the holders read after that was first seen is such a user.
 // Every reply carries a stamp; one that shows that units may have come back since
-// makes the holders worthless until they are read again, at most once a second.
+// makes the holders worthless until they are read again, at most once a second. A
+// reading that fails is tried again after a pause no shorter than it took.
 // Memory of what is left lives a second and is dropped by every message that the
 // sale sells again; replies to calls sent before such a message are not learned.
 // When it lapses one attempt probes and the others wait for that. An engine that

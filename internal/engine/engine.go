@@ -20,7 +20,9 @@ type Engine struct {
 	room    *room
 	unwatch func()
 	stop    context.CancelFunc // ends what the engine runs of its own
-	calls   sync.WaitGroup     // calls, refreshes and own goroutines under way
+	// atEnd has f called when that ends, unless it is called off before.
+	atEnd func(f func()) (callOff func() bool)
+	calls sync.WaitGroup // calls, refreshes and own goroutines under way
 
 	mu     sync.RWMutex
 	stands map[sale.Number]*stand
@@ -40,6 +42,7 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Engine {
 	e.unwatch = l.Watch(e.heard)
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop = stop
+	e.atEnd = func(f func()) func() bool { return context.AfterFunc(ctx, f) }
 	if c != nil {
 		e.catalog.told = true
 		e.calls.Go(func() { e.room.run(ctx) })
@@ -49,7 +52,8 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Engine {
 }
 
 // Close takes no more attempts, answers those accepted, and waits for the calls
-// under way or for ctx. Who waits for the judge is told that his order is queued.
+// under way or for ctx. Who waits for the judge is told that his order is queued;
+// nobody waits for holders that are being read.
 func (e *Engine) Close(ctx context.Context) error {
 	e.unwatch()
 	e.mu.Lock()

@@ -33,6 +33,7 @@ type counted struct {
 	syncIn  func(stock.Lane) error  // runs before Sync; an error fails it
 	loadIn  func()                  // runs once, before Holders
 	loadErr error                   // fails Holders
+	stuck   bool                    // Holders lasts until its caller gives up
 	lookIn  func()                  // runs once, before Records
 	readIn  func()                  // runs once, before ReadAll
 	cut     map[string]error        // what fails, by step of a transfer; "unheard …" when it has happened
@@ -95,11 +96,15 @@ func (c *counted) Listen(ctx context.Context, fn func(stock.Message)) error {
 func (c *counted) Holders(ctx context.Context, l stock.Lane) (stock.Holders, error) {
 	c.holders.Add(1)
 	c.mu.Lock()
-	before, err := c.loadIn, c.loadErr
+	before, err, stuck := c.loadIn, c.loadErr, c.stuck
 	c.loadIn = nil
 	c.mu.Unlock()
 	if before != nil {
 		before()
+	}
+	if stuck {
+		<-ctx.Done()
+		return stock.Holders{}, ctx.Err()
 	}
 	if err != nil {
 		return stock.Holders{}, err

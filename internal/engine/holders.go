@@ -34,6 +34,15 @@ const (
 	perHolderLife = 100 * time.Microsecond
 )
 
+// A reading may take a call's time, and perHolderLife more for each holder that there
+// may be, but no longer than maxReading. One that fails leaves the counter alone for four
+// times as long as it took, or for holdersLife if that is less, and in any case for as
+// long as it took.
+const (
+	maxReading   = time.Minute
+	failurePause = 4
+)
+
 // cover reports whether everybody who may hold units of a shelf that was seen
 // empty is among the holders.
 func (h *holders) cover(s *shelf, now time.Time) bool {
@@ -96,8 +105,21 @@ func (m *memory) from() (now, last stamp) {
 	return m.holders.seen, last
 }
 
+// patience is how long a loading may take.
+func (m *memory) patience(v *View, call time.Duration) time.Duration {
+	var most int64 // of those who hold something
+	for i := range v.Items {
+		most += v.Items[i].Stock
+	}
+	m.mu.RLock()
+	most = max(most, int64(len(m.holders.users))) // and of those who did
+	m.mu.RUnlock()
+	most = min(most, int64(maxReading/perHolderLife))
+	return max(call, min(call+time.Duration(most)*perHolderLife, maxReading))
+}
+
 // loaded ends a loading.
-func (m *memory) loaded(c *census, err error) {
+func (m *memory) loaded(c *census, now time.Time, err error) {
 	c.users = m.unknown(c.users)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,6 +132,10 @@ func (m *memory) loaded(c *census, err error) {
 	}
 	h.loading, h.failed = false, err != nil
 	if err != nil {
+		took := now.Sub(h.began)
+		if rest := now.Add(max(took, min(failurePause*took, holdersLife))); rest.After(h.again) {
+			h.again = rest
+		}
 		return
 	}
 	h.loaded, h.at, h.until = true, c.at, c.until

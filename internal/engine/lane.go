@@ -149,12 +149,14 @@ func home(v *View, user string) int {
 	return stock.Home(user, n)
 }
 
-// load has the holders read for memory, in the background.
+// load has the holders read for memory, in the background and until the engine closes.
 func (l *lane) load(ctx context.Context, v *View) {
 	s := l.stand
 	s.lines.calls.Go(func() {
-		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.CallTimeout)
+		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.memory.patience(v, s.opts.CallTimeout))
 		defer cancel()
+		callOff := s.atEnd(cancel)
+		defer callOff()
 		var c census
 		var err error
 		if v.Path == sale.PathFast {
@@ -163,7 +165,7 @@ func (l *lane) load(ctx context.Context, v *View) {
 			c, err = l.buyers(own, v)
 		}
 		c.epoch = v.Epoch
-		l.memory.loaded(&c, err)
+		l.memory.loaded(&c, s.opts.Clock(), err)
 	})
 }
 

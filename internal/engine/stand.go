@@ -21,8 +21,9 @@ type stand struct {
 	opts    *Options
 	catalog *catalog
 	lines   *lineRules
-	scribes sync.Pool // of *scribe
-	first   *lane     // all that most sales need
+	atEnd   func(f func()) (callOff func() bool) // as the engine's
+	scribes sync.Pool                            // of *scribe
+	first   *lane                                // all that most sales need
 	// receipts gathers slips that buyers bring, for the judge.
 	receipts line[ledger.Attempt, ledger.Result]
 
@@ -35,7 +36,7 @@ type stand struct {
 func newStand(e *Engine, v *View) *stand {
 	s := &stand{
 		number: v.Number, slug: v.Slug, key: v.Key, items: len(v.Items), ledger: e.ledger, counter: e.counter,
-		opts: &e.opts, catalog: e.catalog, lines: &e.lines,
+		opts: &e.opts, catalog: e.catalog, lines: &e.lines, atEnd: e.atEnd,
 	}
 	s.first = newLane(s, 0)
 	s.receipts.rules, s.receipts.send = s.lines, s.judge
