@@ -43,6 +43,10 @@ const (
 	failurePause = 4
 )
 
+// lockStretch is how many users are looked up, or entered, before whoever wants to ask
+// has his turn.
+const lockStretch = 1000
+
 // cover reports whether everybody who may hold units of a shelf that was seen
 // empty is among the holders.
 func (h *holders) cover(s *shelf, now time.Time) bool {
@@ -120,13 +124,12 @@ func (m *memory) patience(v *View, call time.Duration) time.Duration {
 
 // loaded ends a loading.
 func (m *memory) loaded(c *census, now time.Time, err error) {
-	c.users = m.unknown(c.users)
+	if err == nil {
+		m.meet(c.users)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h := &m.holders
-	if err == nil {
-		h.add(c.users)
-	}
 	if c.epoch != m.epoch {
 		return // another loading may be under way
 	}
@@ -145,15 +148,24 @@ func (m *memory) loaded(c *census, now time.Time, err error) {
 	}
 }
 
-// unknown returns those of the users who are not among the holders: all but a few of
-// those that are loaded again are, and nobody who asks waits while they are looked for.
-func (m *memory) unknown(users []uint64) []uint64 {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return slices.DeleteFunc(users, func(u uint64) bool {
-		_, known := m.holders.users[u]
-		return known
-	})
+// meet enters users among the holders, a stretch at a time so that nobody who asks waits
+// for all of them. All but a few of those that are loaded again are there already, and
+// looking for them keeps only those from going on who would learn something.
+func (m *memory) meet(users []uint64) {
+	for part := range slices.Chunk(users, lockStretch) {
+		m.mu.RLock()
+		part = slices.DeleteFunc(part, func(u uint64) bool {
+			_, known := m.holders.users[u]
+			return known
+		})
+		m.mu.RUnlock()
+		if len(part) == 0 {
+			continue
+		}
+		m.mu.Lock()
+		m.holders.add(part)
+		m.mu.Unlock()
+	}
 }
 
 // stranger reports whether the user surely has no order in a sale of this version

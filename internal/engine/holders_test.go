@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -8,6 +10,55 @@ import (
 
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
+
+// While holders are entered, or found to be there already but for a few, whoever learns
+// something has his turn, and with him all who ask.
+func TestNobodyWaitsWhileHoldersAreRead(t *testing.T) {
+	t.Parallel()
+	const n = 500_000
+	m := newMemory(1, false)
+	m.learn(&lesson{epoch: 1, stamp: stamp{1, 1}, left: []int64{0}})
+	users := make([]uint64, n)
+	for i := range users {
+		users[i] = uint64(i)
+	}
+	require.Greater(t, turns(m, slices.Clone(users)), 2, "all are new")
+	require.Len(t, m.holders.users, n)
+	for i := 0; i < n; i += lockStretch {
+		users[i] += n
+	}
+	require.Greater(t, turns(m, users), 2, "a few are new")
+	require.Len(t, m.holders.users, n+n/lockStretch)
+}
+
+// turns enters users and returns how many different numbers of holders somebody saw who
+// had his turn before, meanwhile and after.
+func turns(m *memory, users []uint64) int {
+	began, done, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	seen := make(map[int]bool)
+	go func() {
+		defer close(ended)
+		for first := true; ; first = false {
+			m.mu.Lock()
+			seen[len(m.holders.users)] = true
+			m.mu.Unlock()
+			if first {
+				close(began)
+			}
+			select {
+			case <-done:
+				return
+			default:
+				runtime.Gosched()
+			}
+		}
+	}()
+	<-began
+	m.loaded(&census{epoch: 1, users: users, at: stamp{1, 1}}, time.Time{}, nil)
+	close(done)
+	<-ended
+	return len(seen)
+}
 
 // A reading has time for everybody who may hold something, within bounds.
 func TestPatienceWithAReading(t *testing.T) {
