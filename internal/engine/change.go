@@ -44,11 +44,11 @@ func (e *Engine) change(ctx context.Context, slug string, version int64, c sale.
 	switch {
 	case c.Action == sale.ActionDelete && e.opts.Clear != nil:
 		return e.putAway(ctx, slug, version, c)
-	case c.Action != sale.ActionRestock || e.opts.WhileFrozen == nil:
+	case e.opts.WhileFrozen == nil || c.Action != sale.ActionRestock && c.Patch.LimitRule == nil:
 		return e.ledger.ChangeSale(ctx, slug, version, c)
 	}
 	for range maxMoves + 1 {
-		changed, err := e.restock(ctx, slug, version, c)
+		changed, err := e.rearrange(ctx, slug, version, c)
 		if !errors.Is(err, ledger.ErrWrongEpoch) {
 			return changed, err
 		}
@@ -71,19 +71,30 @@ func (e *Engine) putAway(ctx context.Context, slug string, version int64, c sale
 	return e.ledger.ChangeSale(ctx, slug, version, c)
 }
 
-// restock changes the stock of a sale. A lane has no part in the others' units, so
-// while the stock of several is cut none of them may sell: the change is made on the
-// direct path, and nowhere else. ledger.ErrWrongEpoch if the sale has left it again.
-func (e *Engine) restock(ctx context.Context, slug string, version int64, c sale.Change) (changed sale.Sale, err error) {
+// rearranges reports whether a change is more than rules to the lanes of a fast sale. A
+// lane has no part in the others' units, so while the stock of several is cut none of
+// them may sell. And what an order that has ended counts stands in the records of its
+// buyer, by the rule of then.
+func rearranges(s *sale.Sale, c *sale.Change) bool {
+	if c.Action == sale.ActionRestock {
+		return len(s.Salts) > 1
+	}
+	return c.Patch.LimitRule != nil && *c.Patch.LimitRule != s.LimitRule
+}
+
+// rearrange makes a change that lanes may have to be built anew for: then it is made on
+// the direct path, and nowhere else. ledger.ErrWrongEpoch if the sale has left it again.
+func (e *Engine) rearrange(ctx context.Context, slug string, version int64, c sale.Change) (changed sale.Sale, err error) {
 	s, err := e.ledger.Sale(ctx, slug)
 	if err != nil {
 		return sale.Sale{}, err
 	}
-	if s.Path != sale.PathFast || len(s.Salts) > 1 {
+	anew := rearranges(&s, &c)
+	if s.Path != sale.PathFast || anew {
 		c.Path = sale.PathDirect
 	}
 	outdated := version != 0 && version != s.Version // which the ledger says best
-	if s.Path != sale.PathFast || len(s.Salts) < 2 || outdated {
+	if s.Path != sale.PathFast || !anew || outdated {
 		return e.ledger.ChangeSale(ctx, slug, version, c)
 	}
 	err = e.opts.WhileFrozen(ctx, &s, func(ctx context.Context) (err error) {

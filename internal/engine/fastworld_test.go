@@ -243,8 +243,11 @@ func (s *fastShop) load(ctx context.Context, b *ledger.Build, now *ledger.Presen
 		var acts []stock.Act
 		for _, o := range orders {
 			a := stock.Act{Kind: stock.ActReturn, ID: o.ID, User: o.User, TakenAt: o.ReservedAt}
-			if o.State.Live() {
+			switch {
+			case o.State.Live():
 				a.Kind, a.Quantity, a.Counted = stock.ActAdopt, o.Quantity, o.Quantity
+			case o.State == sale.Refunded && now.Sale.LimitRule == sale.LimitEverPaid:
+				a.Counted = o.Quantity
 			}
 			if stock.Home(o.User, lanes) == i {
 				acts = append(acts, a)

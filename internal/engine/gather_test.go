@@ -288,6 +288,47 @@ func TestStockOfSeveralLanesChangesWhileNoneSells(t *testing.T) {
 	}
 }
 
+// What has been refunded counts by a new limit rule at once, in one lane or several.
+func TestLimitRuleChangesWhileNoLaneSells(t *testing.T) {
+	t.Parallel()
+	var frozen, lanes int
+	var shop *fastShop
+	hold := func(ctx context.Context, _ *sale.Sale, do func(context.Context) error) error {
+		frozen++
+		shop.goDirect() //nolint:contextcheck // by the test's own
+		err := do(ctx)
+		shop.build(lanes) //nolint:contextcheck // by the test's own
+		return err
+	}
+	for lanes = 1; lanes <= 2; lanes++ {
+		inFastBubble(t, engine.Options{WhileFrozen: hold}, func(t *testing.T, s *fastShop) {
+			frozen, shop = 0, s
+			s.sale = s.open(4, 1)
+			s.build(lanes)
+			o := s.buyAt(s.Engine, "ann").Order
+			s.judge(lanes)
+			_, err := s.Pay(t.Context(), sale.Payment{ID: "p", Order: o.ID, Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
+			require.NoError(t, err)
+			_, err = s.Refund(t.Context(), o.ID, true)
+			require.NoError(t, err)
+			rule, title := sale.LimitEverPaid, "Shoes"
+			update := func(p sale.Patch) engine.Changed {
+				changed, err := s.ChangeSale(t.Context(), slug, 0, sale.Change{Action: sale.ActionUpdate, Patch: p})
+				require.NoError(t, err)
+				return changed
+			}
+			changed := update(sale.Patch{LimitRule: &rule})
+			require.Equal(t, 1, frozen)
+			require.Equal(t, sale.PathFast, changed.Path)
+			require.Equal(t, sale.LimitEverPaid, changed.LimitRule)
+			require.Equal(t, sale.LimitReached, s.buy("ann", "again", 1).Verdict)
+			require.Equal(t, sale.Taken, s.buyAt(s.Engine, "bob").Verdict)
+			update(sale.Patch{LimitRule: &rule, Title: &title})
+			require.Equal(t, 1, frozen, "no other rule")
+		})
+	}
+}
+
 // A sale is put away when nobody can be queued in it, and not where that is unknown.
 func TestSaleIsClearedBeforeItIsPutAway(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,8 @@ type Options struct {
 	// has seen in an epoch: its server went back in time. Called like Trouble.
 	Stale func(n sale.Number, epoch int64)
 	// WhileFrozen, if set, runs do while no lane of a fast sale sells, and has the
-	// lanes built anew: what it takes to cut the stock of several.
+	// lanes built anew: what it takes to cut the stock of several, or to count by
+	// another limit rule what has been refunded already.
 	WhileFrozen func(ctx context.Context, s *sale.Sale, do func(context.Context) error) error
 	// Clear, if set, judges what is queued in a closed sale and removes its lanes: what
 	// it takes to put the sale away.

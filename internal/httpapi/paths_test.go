@@ -108,8 +108,10 @@ func TestOutstandingLanes(t *testing.T) {
 	}
 	act("POST "+desk+"/pause", "")
 	act("POST "+desk+"/resume", "")
-	act("POST "+desk+"/restock", `{"add":5}`)
 	act("PATCH "+desk, `{"title":"Changed"}`, "If-Match", "*")
+	w.counter.Down() // which keeps what needs the lanes at rest from being made at all
+	w.call(t, w.admin, "PATCH "+desk, `{"limit_rule":"ever_paid"}`, "If-Match", "*").requireCode(t, http.StatusServiceUnavailable, "unavailable")
+	w.counter.Up()
 	whole := w.call(t, w.admin, "POST "+desk+"/pause", "")
 	require.Nil(t, want[client.AdminSale](t, http.StatusOK, whole).Outstanding)
 	require.Empty(t, whole.header.Get("Doorbuster-Outstanding"))

@@ -119,6 +119,27 @@ func TestCancellingAQueuedOrder(t *testing.T) {
 	require.EqualValues(t, 3, w.left(t, "drop"))
 }
 
+// What was refunded before counts by the limit rule that a running sale is given.
+func TestLimitRuleOfARunningFastSale(t *testing.T) {
+	t.Parallel()
+	for _, lanes := range []int{1, 2} {
+		w := buildWorld(t, settings{fast: lanes})
+		w.openFast(t, "drop", 4)
+		u1 := buyer(t, "u1")
+		id := want[client.Order](t, http.StatusAccepted, w.buy(t, u1, "drop", "k1", `{"quantity":2}`)).ID
+		w.judge(t, "drop")
+		want[client.PaymentResult](t, http.StatusOK, w.call(t, w.shop, "POST /v1/orders/"+id+"/payments", `{"payment_id":"p1","status":"succeeded","amount":2000,"currency":"EUR"}`))
+		want[client.Order](t, http.StatusOK, w.call(t, w.shop, "POST /v1/orders/"+id+"/refund", `{"restock":true}`))
+		s := want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, "PATCH "+office+"/drop", `{"limit_rule":"ever_paid"}`, "If-Match", "*"))
+		require.Equal(t, "fast", s.Path)
+		require.Equal(t, "ever_paid", s.LimitRule)
+		w.buy(t, u1, "drop", "k2", one).requireCode(t, http.StatusConflict, "limit_reached")
+		want[client.Order](t, http.StatusAccepted, w.buy(t, buyer(t, "u2"), "drop", "k1", one))
+		want[client.AdminSale](t, http.StatusOK, w.call(t, w.admin, "PATCH "+office+"/drop", `{"limit_rule":"live"}`, "If-Match", "*"))
+		want[client.Order](t, http.StatusAccepted, w.buy(t, u1, "drop", "k2", one))
+	}
+}
+
 // cut takes units away from a sale, a moment later.
 func (w *world) cut(t *testing.T, slug string, units int64) {
 	t.Helper()

@@ -123,6 +123,7 @@ func buildWorld(tb testing.TB, s settings) *world {
 		if s.counter != nil {
 			c = s.counter(c)
 		}
+		s.engine.WhileFrozen = w.keeper.WhileFrozen
 		w.engine = engine.New(l, c, s.engine)
 	} else {
 		w.engine = engine.New(l, nil, s.engine)
