@@ -13,8 +13,6 @@ import (
 )
 
 const (
-	// loadBatch is how many records go to the counter in one call.
-	loadBatch = 500
 	// nearEnd is how many journal rows may be left for the part of a build that
 	// runs while the sale is locked.
 	nearEnd = 500
@@ -216,7 +214,7 @@ func (l *loader) put(ctx context.Context, a stock.Act, sku string) error {
 	a.Item = l.items[sku] // a SKU that is gone can only be of an order that has ended
 	i := stock.Home(a.User, len(l.ready))
 	l.ready[i] = append(l.ready[i], a)
-	if len(l.ready[i]) < loadBatch {
+	if len(l.ready[i]) < stock.MaxActs {
 		return nil
 	}
 	return l.send(ctx, i)

@@ -1,6 +1,7 @@
 package handover_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,6 +43,33 @@ func TestServerGoesBackDuringABuild(t *testing.T) {
 			w.sound()
 		}
 	}
+}
+
+// A build of many orders takes several calls, and misses none that is forgotten.
+func TestServerForgetsACallOfALongLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sale(3 * stock.MaxActs)
+	w.store.Advance(time.Hour)
+	for i := range 2*stock.MaxActs + 1 {
+		_, err := w.reserve(fmt.Sprint("early", i))
+		require.NoError(t, err)
+	}
+	var old stocktest.Snapshot
+	w.counter.before = func(step int) {
+		switch step { // freeze, load, load, load, set, unfreeze
+		case 3:
+			old = w.counter.Save()
+		case 4:
+			w.counter.Restore(old)
+		}
+	}
+	k := w.keeper()
+	k.Look(t.Context())
+	require.Equal(t, sale.PathDirect, w.again().Path, "what is not all there is not put in force")
+	w.store.Advance(ledger.BuildLease)
+	k.Look(t.Context())
+	w.sound()
 }
 
 // The end of a build that fails halfway is tried again, and misses nothing of what

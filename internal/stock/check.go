@@ -64,6 +64,14 @@ func CheckActs(l Lane, acts []Act) error {
 	return nil
 }
 
+// CheckLoad is CheckActs of what one Load may carry: at most MaxActs. ErrInvalid.
+func CheckLoad(l Lane, acts []Act) error {
+	if len(acts) > MaxActs {
+		return fmt.Errorf("%w: %d acts, at most %d", ErrInvalid, len(acts), MaxActs)
+	}
+	return CheckActs(l, acts)
+}
+
 func (a *Act) check(l Lane) error {
 	if a.ID.IsZero() && !a.CoolUntil.IsZero() {
 		return checkUser(a.User)

@@ -11,6 +11,10 @@ import (
 // MaxBatch is the most attempts that one Take may carry.
 const MaxBatch = 256
 
+// MaxActs is the most acts that one Load may carry: one script carries them out, and
+// buyers wait for no more than some milliseconds.
+const MaxActs = 256
+
 // Counter is a fast counter. Methods are safe for concurrent use. Each changes
 // its lane in one atomic step or not at all, and may be sent again after an error
 // whose outcome is unknown: nothing is taken, given back or loaded twice.
@@ -290,7 +294,9 @@ type Builder interface {
 	// Load puts records into the keys of the epoch that will be token: an act's id
 	// is recorded with its Quantity (ActReturn: 0) and Counted, in place of what was
 	// loaded of it before; an act with the zero id only sets the user's CoolUntil.
-	// What is left does not move. ErrFrozen if the lane is not frozen by the token.
+	// What is left does not move. One call is one step of the lane's number, however
+	// many acts it has, so that whoever counts his calls knows when one is forgotten.
+	// ErrInvalid for more than MaxActs, ErrFrozen if the lane is not frozen by the token.
 	Load(ctx context.Context, l Lane, token int64, acts []Act) error
 	// Set gives the lane its rules, what is left, and the journal number that is
 	// contained in them; transfers are forgotten. The lane stays frozen. ErrFrozen.

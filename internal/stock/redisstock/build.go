@@ -59,27 +59,19 @@ func pairs(out []rueidis.RedisMessage) (map[string]string, error) {
 	return fields, nil
 }
 
-// Load implements stock.Counter. A long list goes in parts; after an error some
-// of them may be loaded.
+// Load implements stock.Counter.
 func (c *Counter) Load(ctx context.Context, l stock.Lane, token int64, acts []stock.Act) error {
-	if err := stock.CheckActs(l, acts); err != nil {
+	if err := stock.CheckLoad(l, acts); err != nil || len(acts) == 0 {
 		return err
 	}
 	k, epoch := c.keys(l), decimal(token)
-	for len(acts) > 0 {
-		end := min(actsPerCall, len(acts))
-		blob, users := packActs(acts[:end])
-		args := append([]string{epoch, blob}, users...)
-		word, _, err := c.exec(ctx, c.scripts.load, []string{k.meta(), k.buyers(epoch)}, args)
-		if err == nil {
-			err = standing("load", word)
-		}
-		if err != nil {
-			return err
-		}
-		acts = acts[end:]
+	blob, users := packActs(acts)
+	args := append([]string{epoch, blob}, users...)
+	word, _, err := c.exec(ctx, c.scripts.load, []string{k.meta(), k.buyers(epoch)}, args)
+	if err != nil {
+		return err
 	}
-	return nil
+	return standing("load", word)
 }
 
 // Set implements stock.Counter.

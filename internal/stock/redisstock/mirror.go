@@ -11,17 +11,12 @@ import (
 	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
-const (
-	// actsPerCall is how many acts one script carries out, so that buyers wait for
-	// no more than some milliseconds.
-	actsPerCall = 256
-	// maxRow is how many acts one row of the journal may stand for; they cannot be
-	// taken apart.
-	maxRow = 1000
-)
+// maxRow is how many acts one row of the journal may stand for; they cannot be
+// taken apart.
+const maxRow = 1000
 
-// Apply implements stock.Counter. A long stretch goes in parts, each of which
-// ends at the number of a row.
+// Apply implements stock.Counter. A long stretch goes in parts of stock.MaxActs, each
+// of which ends at the number of a row.
 func (c *Counter) Apply(ctx context.Context, l stock.Lane, a stock.Acts) (uint64, error) {
 	if err := a.Check(l); err != nil {
 		return 0, err
@@ -46,7 +41,7 @@ func (c *Counter) Apply(ctx context.Context, l stock.Lane, a stock.Acts) (uint64
 // cutRows returns the first acts, as few as hold whole rows and fill a call, and
 // the rest.
 func cutRows(acts []stock.Act) (first, rest []stock.Act) {
-	end := min(actsPerCall, len(acts))
+	end := min(stock.MaxActs, len(acts))
 	for end > 0 && end < len(acts) && acts[end].Seq == acts[end-1].Seq {
 		end++
 	}
@@ -64,7 +59,7 @@ func (c *Counter) Return(ctx context.Context, l stock.Lane, epoch int64, acts []
 		return err
 	}
 	for {
-		end := min(actsPerCall, len(acts))
+		end := min(stock.MaxActs, len(acts))
 		if _, err := c.act(ctx, l, "", stock.Acts{Epoch: epoch, Acts: acts[:end]}); err != nil {
 			return err
 		}

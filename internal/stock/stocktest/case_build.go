@@ -15,6 +15,7 @@ func buildCases() []testCase {
 		{name: "Build/a lane comes to be", run: buildFirst},
 		{name: "Build/what is loaded", run: buildLoaded},
 		{name: "Build/loading again", run: buildReload},
+		{name: "Build/a load is one step", run: buildStep},
 		{name: "Build/the next epoch", run: buildNext},
 		{name: "Build/without a setting", run: buildUnset},
 		{name: "Build/a builder that was overtaken", run: buildOvertaken},
@@ -102,6 +103,23 @@ func buildReload(t *testing.T, w *world) {
 	require.NoError(t, w.Counter.Unfreeze(t.Context(), w.Lane, 1))
 	require.Equal(t, int64(1), w.records(t, "ann")[0].Quantity)
 	require.Len(t, w.records(t, "u749"), 2)
+}
+
+func buildStep(t *testing.T, w *world) {
+	w.freeze(t, 1)
+	acts := make([]stock.Act, stock.MaxActs+1)
+	for i := range acts {
+		user := name("u", i)
+		acts[i] = stock.Act{ID: w.id(user, "k"), User: user, Quantity: 1, Counted: 1}
+	}
+	for _, load := range [][]stock.Act{acts[:1], acts[:stock.MaxActs]} {
+		before := w.read(t)
+		w.load(t, 1, load...)
+		require.Equal(t, before.Seq+1, w.read(t).Seq)
+	}
+	before := w.read(t)
+	require.ErrorIs(t, w.Counter.Load(t.Context(), w.Lane, 1, acts), stock.ErrInvalid, "it would be more than one step")
+	require.Equal(t, before, w.read(t))
 }
 
 func buildNext(t *testing.T, w *world) {

@@ -1,6 +1,7 @@
 package stocktest
 
 import (
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -134,7 +135,9 @@ func (w *world) load(t *testing.T, token int64, acts ...stock.Act) {
 	for i := range acts {
 		w.users[acts[i].User] = true
 	}
-	require.NoError(t, w.Counter.Load(t.Context(), w.Lane, token, acts))
+	for part := range slices.Chunk(acts, stock.MaxActs) {
+		require.NoError(t, w.Counter.Load(t.Context(), w.Lane, token, part))
+	}
 }
 
 func (w *world) id(user, key string) sale.OrderID {
