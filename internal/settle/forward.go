@@ -160,11 +160,14 @@ func (c *Courier) meet(ctx context.Context) error {
 	case at.Epoch != c.sale.Epoch:
 		return stock.ErrEpoch
 	}
-	c.applied, c.version, c.known = at.Applied, at.Version, true
-	if at.Version < c.sale.Version {
-		return c.sync(ctx)
+	c.applied, c.version = at.Applied, at.Version
+	if at.Version > c.sale.Version { // another courier has brought rules that were not read here
+		err = c.revise(ctx)
+	} else {
+		err = c.sync(ctx)
 	}
-	return nil
+	c.known = err == nil
+	return err
 }
 
 // forward brings the next stretch of the journal to the lane and reports whether

@@ -88,8 +88,16 @@ func TestLaneThatWentBackGetsItsRulesAgain(t *testing.T) {
 		f.restock(t, 5)
 		require.NoError(t, courier.Round(t.Context()))
 		require.Less(t, f.standing(t).Version, f.sale.Version, "the lane has the rows and not the rules")
+		c.set(func(call string) error {
+			if call == "Sync" {
+				return errHook
+			}
+			return nil
+		}, nil)
 		require.NoError(t, courier.Measure(t.Context()))
-		require.NoError(t, courier.Round(t.Context()))
+		require.ErrorIs(t, courier.Round(t.Context()), errHook)
+		c.set(nil, nil)
+		require.NoError(t, courier.Round(t.Context()), "with no new row that would tell of them")
 		f.inStep(t)
 	})
 }
@@ -129,6 +137,37 @@ func TestOvertakenCourierReadsTheSaleAgain(t *testing.T) {
 		require.NoError(t, one.Measure(t.Context()))
 		require.NoError(t, one.Round(t.Context()))
 		f.inStep(t)
+	})
+}
+
+// A courier whose call failed meets its lane again. Another one has brought it newer
+// rules meanwhile, and the rows that follow count by those.
+func TestCourierThatMeetsNewerRulesReadsThem(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 3, func(t *testing.T, f *floor) {
+		f.sold(t, "a", "b")
+		c := &hookedCounter{Counter: f.counter}
+		one, other := f.courier(f, c, &witness{}), f.courier(f, f.counter, &witness{})
+		require.NoError(t, one.Round(t.Context()))
+		require.NoError(t, other.Round(t.Context()))
+		_, err := f.Cancel(t.Context(), f.id("b"), "")
+		require.NoError(t, err)
+		c.set(func(string) error { return errHook }, nil)
+		require.ErrorIs(t, one.Round(t.Context()), errHook)
+		c.set(nil, nil)
+		rule := sale.LimitEverPaid
+		_, err = f.ChangeSale(t.Context(), f.sale.Slug, 0, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{LimitRule: &rule}})
+		require.NoError(t, err)
+		require.NoError(t, other.Round(t.Context()))
+		_, err = f.Pay(t.Context(), sale.Payment{ID: "p", Order: f.id("a"), Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
+		require.NoError(t, err)
+		_, err = f.Refund(t.Context(), f.id("a"), true)
+		require.NoError(t, err)
+		require.NoError(t, one.Round(t.Context()))
+		records, err := f.counter.Records(t.Context(), f.lane(), "a")
+		require.NoError(t, err)
+		require.Len(t, records.Orders, 1)
+		require.Equal(t, int64(1), records.Orders[0].Counted, "what was paid once counts for ever")
 	})
 }
 
