@@ -197,12 +197,19 @@ func (c *Courier) forward(ctx context.Context) (more bool, err error) {
 	for _, err := range news.unreadable {
 		c.opts.Observer.Failed(c.lane, DoingForward, err)
 	}
-	if err := c.apply(ctx, rows.Upto, &news); err != nil || c.applied <= rows.Upto {
+	from := c.applied
+	if err := c.apply(ctx, rows.Upto, &news); err != nil {
 		return true, err
 	}
-	// Another courier was faster and has brought rows that were not read here; new
-	// rules may be among them.
-	return true, c.revise(ctx)
+	switch {
+	case c.applied < from: // its server went back in time, and the rules with the rows
+		return true, c.meet(ctx)
+	case c.applied > rows.Upto:
+		// Another courier was faster and has brought rows that were not read here; new
+		// rules may be among them.
+		return true, c.revise(ctx)
+	}
+	return true, nil
 }
 
 func (c *Courier) apply(ctx context.Context, upto uint64, news *stretch) error {

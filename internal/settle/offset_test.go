@@ -71,6 +71,25 @@ func TestLaneThatWentBackGetsItsRowsAgain(t *testing.T) {
 	})
 }
 
+// New rows tell that it has, and nobody need measure for that. Its rules come with the
+// rows, though none of those is new.
+func TestLaneThatWentBackBeforeNewRowsGetsAllAtOnce(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 2, func(t *testing.T, f *floor) {
+		f.sold(t, "a", "b")
+		courier := f.courier(f, f.counter, &witness{})
+		require.NoError(t, courier.Round(t.Context()))
+		old := f.counter.Save()
+		f.restock(t, 5)
+		require.NoError(t, courier.Round(t.Context()))
+		f.counter.Restore(old)
+		_, err := f.Cancel(t.Context(), f.id("a"), "")
+		require.NoError(t, err)
+		require.NoError(t, courier.Round(t.Context()))
+		f.inStep(t)
+	})
+}
+
 // Its server goes back between the rules and the rows of a stretch: the rows arrive
 // at a lane that has lost the rules.
 func TestLaneThatWentBackGetsItsRulesAgain(t *testing.T) {
