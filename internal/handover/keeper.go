@@ -35,11 +35,13 @@ const (
 	frozenLimit = 2 * time.Second
 	// lockLimit is how long the end of a build may keep the sale's row locked.
 	lockLimit = 500 * time.Millisecond
-	// clearedLife is how long lanes that were gone are believed to be gone: a server
-	// that goes back in time has them again.
-	clearedLife = time.Minute
-	pageSize    = 1000
-	// maxHands is how many sales are tended at once.
+	// goneLife is how long lanes of sales that are over are left alone when they were
+	// gone, for a server that goes back in time has them again, or could not be read. It
+	// is less for some, down to half, so that those of many sales are not read at once
+	// each time.
+	goneLife = time.Minute
+	pageSize = 1000
+	// maxHands is how many sales that run are tended at once, and how many others.
 	maxHands = 8
 )
 
@@ -83,11 +85,13 @@ type Keeper struct {
 	opts    Options
 	nudge   chan struct{}
 	hands   chan struct{} // one for each sale that is tended at once
+	spare   chan struct{} // the same for sales that are over
 
 	mu      sync.Mutex
 	busy    map[sale.Number]bool      // sales that are being tended
+	tidying bool                      // those that are over are being tended
 	frozen  map[stock.Lane]since      // lanes found frozen by a token that is not in force
-	cleared map[sale.Number]since     // sales whose lanes were gone, by build token
+	gone    map[sale.Number]since     // sales whose lanes were gone, or could not be read, by build token
 	stale   map[sale.Number]int64     // sales with a lane that has forgotten something, by epoch
 	marks   map[stock.Lane]stock.Mark // how far the lanes of fast sales have been seen
 }
@@ -119,8 +123,9 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Keeper {
 		o.Observer = nobody{}
 	}
 	return &Keeper{
-		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1), hands: make(chan struct{}, maxHands), busy: make(map[sale.Number]bool),
-		frozen: make(map[stock.Lane]since), cleared: make(map[sale.Number]since), stale: make(map[sale.Number]int64),
+		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1),
+		hands: make(chan struct{}, maxHands), spare: make(chan struct{}, maxHands), busy: make(map[sale.Number]bool),
+		frozen: make(map[stock.Lane]since), gone: make(map[sale.Number]since), stale: make(map[sale.Number]int64),
 		marks: make(map[stock.Lane]stock.Mark),
 	}
 }
@@ -192,8 +197,10 @@ func (k *Keeper) Look(ctx context.Context) {
 }
 
 // look is Look that does not wait until everything is done: while one sale is being
-// built, the next looks see to the others.
+// built, the next looks see to the others. Sales that are over are many, and some may
+// be on servers that are gone for good: those that run never wait for them.
 func (k *Keeper) look(ctx context.Context, tending *sync.WaitGroup) {
+	var over []sale.Sale
 	for after := sale.Number(0); ctx.Err() == nil; {
 		page, now, err := k.page(ctx, after)
 		if err != nil {
@@ -201,17 +208,48 @@ func (k *Keeper) look(ctx context.Context, tending *sync.WaitGroup) {
 			return
 		}
 		for i := range page {
-			after = page[i].Number
-			k.begin(ctx, &page[i], now, tending)
+			s := &page[i]
+			after = s.Number
+			switch {
+			case s.State != sale.Closed && now.Before(s.EndsAt):
+				k.begin(ctx, s, now, k.hands, tending)
+			case s.Path == sale.PathFast || !k.rests(s):
+				over = append(over, *s)
+			}
 		}
 		if len(page) < pageSize {
+			k.tidy(ctx, over, now, tending)
 			return
 		}
 	}
 }
 
-// begin tends a sale beside the others, unless that is still going on.
-func (k *Keeper) begin(ctx context.Context, s *sale.Sale, now time.Time, tending *sync.WaitGroup) {
+// tidy tends sales that are over, those first that have been left alone for longest.
+// What takes too long is left to the next look, which knows them as they are then.
+func (k *Keeper) tidy(ctx context.Context, over []sale.Sale, now time.Time, tending *sync.WaitGroup) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.tidying || len(over) == 0 {
+		return
+	}
+	k.tidying = true
+	slices.SortStableFunc(over, func(a, b sale.Sale) int { return k.gone[a.Number].at.Compare(k.gone[b.Number].at) })
+	began := k.opts.Clock()
+	tending.Go(func() {
+		for i := range over {
+			if ctx.Err() != nil || k.opts.Clock().Sub(began) > k.opts.CallTimeout {
+				break
+			}
+			k.begin(ctx, &over[i], now, k.spare, tending)
+		}
+		k.mu.Lock()
+		k.tidying = false
+		k.mu.Unlock()
+	})
+}
+
+// begin tends a sale beside the others when a hand is free, unless that is still going on.
+func (k *Keeper) begin(ctx context.Context, s *sale.Sale, now time.Time, hands chan struct{}, tending *sync.WaitGroup) {
 	k.mu.Lock()
 	if k.busy[s.Number] {
 		k.mu.Unlock()
@@ -219,10 +257,10 @@ func (k *Keeper) begin(ctx context.Context, s *sale.Sale, now time.Time, tending
 	}
 	k.busy[s.Number] = true
 	k.mu.Unlock()
-	k.hands <- struct{}{}
+	hands <- struct{}{}
 	tending.Go(func() {
 		k.tend(ctx, s, now)
-		<-k.hands
+		<-hands
 		k.mu.Lock()
 		delete(k.busy, s.Number)
 		k.mu.Unlock()
@@ -274,7 +312,11 @@ func (k *Keeper) due(ctx context.Context, s *sale.Sale, now time.Time) (Why, err
 	case !wanted && s.Preferred != sale.PathFast && s.State != sale.Closed && now.Before(s.EndsAt):
 		return WhyOperator, nil
 	case !wanted:
-		return k.over(ctx, s)
+		why, err := k.over(ctx, s)
+		if err != nil {
+			k.rest(s) // others that are over come first
+		}
+		return why, err
 	}
 	return k.ill(ctx, s)
 }
@@ -282,24 +324,39 @@ func (k *Keeper) due(ctx context.Context, s *sale.Sale, now time.Time) (Why, err
 // leftBehind returns WhyOver where a sale that is on the direct path for good
 // still has lanes, be it those of a build that was never finished.
 func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why, error) { //nolint:revive // what due has found out
-	if wanted || s.BuildToken == 0 {
+	if wanted || k.rests(s) {
 		return "", nil
 	}
-	k.mu.Lock()
-	known := k.cleared[s.Number]
-	k.mu.Unlock()
-	if known.token == s.BuildToken && k.opts.Clock().Sub(known.at) < clearedLife {
-		return "", nil
+	gone, err := k.nothingLeft(ctx, s)
+	if err != nil {
+		k.rest(s)
 	}
-	gone, err := k.gone(ctx, s)
 	if err != nil || gone {
 		return "", err
 	}
 	return WhyOver, nil
 }
 
-// gone reports whether the counter has none of a sale's lanes any more.
-func (k *Keeper) gone(ctx context.Context, s *sale.Sale) (bool, error) {
+// rests reports whether the lanes of a sale that is on the direct path for good may be
+// left alone for now, if it ever had any.
+func (k *Keeper) rests(s *sale.Sale) bool {
+	const ways = 30
+	life := goneLife - goneLife/2*time.Duration(s.Number%ways)/ways
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := k.gone[s.Number]
+	return s.BuildToken == known.token && (known.token == 0 || k.opts.Clock().Sub(known.at) < life)
+}
+
+// rest takes note that the lanes of a sale were gone, or could not be read.
+func (k *Keeper) rest(s *sale.Sale) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.gone[s.Number] = since{s.BuildToken, k.opts.Clock()}
+}
+
+// nothingLeft reports whether the counter has none of a sale's lanes any more.
+func (k *Keeper) nothingLeft(ctx context.Context, s *sale.Sale) (bool, error) {
 	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
 	defer cancel()
 	lanes, err := k.lanesOf(call, s)
@@ -313,9 +370,9 @@ func (k *Keeper) gone(ctx context.Context, s *sale.Sale) (bool, error) {
 	if slices.ContainsFunc(at, func(l stock.Standing) bool { return l.State != stock.Cold }) {
 		return false, nil
 	}
+	k.rest(s)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.cleared[s.Number] = since{s.BuildToken, k.opts.Clock()}
 	for _, l := range lanes {
 		delete(k.marks, l)
 	}

@@ -1,7 +1,7 @@
 package handover_test
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -49,12 +49,15 @@ func TestServerGoesBackDuringABuild(t *testing.T) {
 func TestServerForgetsACallOfALongLoad(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.sale(3 * stock.MaxActs)
+	s := w.sale(3 * stock.MaxActs)
 	w.store.Advance(time.Hour)
+	early := ledger.Batch{Sale: s.Number, Epoch: s.Epoch}
 	for i := range 2*stock.MaxActs + 1 {
-		_, err := w.reserve(fmt.Sprint("early", i))
-		require.NoError(t, err)
+		user := strconv.Itoa(i)
+		early.Attempts = append(early.Attempts, ledger.Attempt{ID: s.OrderID(user, "k"), User: user, SKU: "a", Quantity: 1})
 	}
+	_, err := w.book.Reserve(t.Context(), early)
+	require.NoError(t, err)
 	var old stocktest.Snapshot
 	w.counter.before = func(step int) {
 		switch step { // freeze, load, load, load, set, unfreeze

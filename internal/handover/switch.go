@@ -163,7 +163,7 @@ func (w *work) rebuildAfter(ctx context.Context, do func(context.Context) error)
 func (k *Keeper) Clear(ctx context.Context, s *sale.Sale) error {
 	now := *s
 	for now.State == sale.Closed && now.BuildToken > 0 {
-		gone, err := k.gone(ctx, &now)
+		gone, err := k.nothingLeft(ctx, &now)
 		if err != nil || gone && now.Path == sale.PathDirect && now.BuildToken <= now.Epoch {
 			return err
 		}
