@@ -155,7 +155,7 @@ func (k *Keeper) forgetful(s *sale.Sale) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	epoch, said := k.stale[s.Number]
-	if said && epoch != s.Epoch {
+	if said && epoch < s.Epoch {
 		delete(k.stale, s.Number)
 	}
 	return said && epoch == s.Epoch

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/doorbuster/doorbuster/internal/handover"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
@@ -73,6 +74,27 @@ func TestServerForgetsACallOfALongLoad(t *testing.T) {
 	w.store.Advance(ledger.BuildLease)
 	k.Look(t.Context())
 	w.sound()
+}
+
+// Whoever says that a lane is forgetful may have seen a newer epoch than a look that is
+// under way.
+func TestForgetfulLaneOfANewerEpochIsRemembered(t *testing.T) {
+	t.Parallel()
+	w, k := running(t, 5)
+	s := w.again()
+	next, err := w.book.StartBuild(t.Context(), s.Number, s.Epoch)
+	require.NoError(t, err)
+	k.Stale(s.Number, next.Token+2)
+	k.Look(t.Context())
+	require.Equal(t, s.Epoch, w.again().Epoch)
+	w.counter.Wipe()
+	w.store.Advance(ledger.BuildLease)
+	k.Look(t.Context())
+	require.Equal(t, next.Token+2, w.again().Epoch)
+	w.store.Advance(ledger.BuildLease)
+	k.Look(t.Context())
+	w.sound()
+	require.Equal(t, []handover.Why{handover.WhyPreheat, handover.WhyCold, handover.WhyStale}, w.log.built)
 }
 
 // The end of a build that fails halfway is tried again, and misses nothing of what
