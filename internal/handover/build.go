@@ -293,10 +293,16 @@ func (w *work) finish(ctx context.Context) error {
 		if err := w.catchUp(ctx); err != nil {
 			return err
 		}
+		began := w.k.opts.Clock()
 		locked, cancel := context.WithTimeout(ctx, lockLimit)
 		after, err := w.k.ledger.FinishBuild(locked, ledger.Finish{
 			Build: w.build, After: w.seq, Salts: salts(w.lanes),
-			Load: func(ctx context.Context, now ledger.Present) error { return w.settle(ctx, &now) },
+			Load: func(ctx context.Context, now ledger.Present) error {
+				if w.k.opts.Clock().Sub(began) > lockLimit/2 {
+					return errLate // before anything is under way
+				}
+				return w.settle(ctx, &now)
+			},
 		})
 		cancel()
 		if err == nil {
@@ -319,6 +325,9 @@ func salts(lanes []stock.Lane) []uint32 {
 	}
 	return out
 }
+
+// errLate says that the lock came when too little of its time was left for the counter.
+var errLate = errors.New("handover: the sale was locked for too long by others")
 
 // settle brings the lanes to the present while the sale is locked.
 func (w *work) settle(ctx context.Context, now *ledger.Present) error {

@@ -1,8 +1,10 @@
 package handover_test
 
 import (
+	"context"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -124,6 +126,48 @@ func TestEndOfABuildIsTriedAgain(t *testing.T) {
 			return
 		}
 	}
+}
+
+// contended is a ledger whose locks come late.
+type contended struct {
+	ledger.Ledger
+	waits int // so many of them
+}
+
+func (c *contended) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sale, error) {
+	if c.waits > 0 {
+		c.waits--
+		<-time.After(490 * time.Millisecond)
+	}
+	return c.Ledger.FinishBuild(ctx, f)
+}
+
+// distant is a counter that takes its time.
+type distant struct{ *fragile }
+
+func (d *distant) Set(ctx context.Context, l stock.Lane, token int64, s stock.Setting) error {
+	select {
+	case <-time.After(20 * time.Millisecond):
+		return d.fragile.Set(ctx, l, token, s)
+	case <-ctx.Done():
+		return stock.ErrUnavailable
+	}
+}
+
+// A crowd may hold the sale's lock so long that too little time is left for the counter.
+func TestEndOfABuildThatGotTheLockLateIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sale(5)
+		w.store.Advance(time.Hour)
+		crowd := &contended{Ledger: w.book, waits: 2}
+		k := handover.New(crowd, &distant{w.counter}, handover.Options{Clock: time.Now, Drain: w.drain, Observer: w.log})
+		k.Look(t.Context())
+		require.Empty(t, w.log.failed)
+		require.Equal(t, []handover.Why{handover.WhyPreheat}, w.log.built)
+		w.sound()
+	})
 }
 
 // A call that its builder has given up waiting for may arrive later, when what it says
