@@ -154,33 +154,56 @@ func (w *work) load(ctx context.Context) error {
 	return nil
 }
 
+// errSilent says that the ledger stopped telling the orders of a sale.
+var errSilent = errors.New("handover: the ledger does not answer")
+
 func (w *work) loadAll(ctx context.Context) error {
-	return w.k.ledger.Snapshot(ctx, func(r ledger.Reader) error {
-		rec, err := r.SaleByNumber(ctx, w.build.Sale.Number)
-		if err != nil {
-			return err
+	l, err := w.read(ctx)
+	if err != nil {
+		return err
+	}
+	return l.flush(ctx)
+}
+
+// read hands every order to a loader. That takes as long as there are orders, but the
+// ledger may not be silent for longer than a call may take.
+func (w *work) read(ctx context.Context) (l *loader, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := w.k.opts.CallTimeout
+	silence := time.AfterFunc(limit, func() { cancel(errSilent) })
+	defer silence.Stop()
+	put := func(a stock.Act, sku string) error {
+		silence.Stop() // while the counter is waited for
+		defer silence.Reset(limit)
+		return l.put(ctx, a, sku)
+	}
+	err = w.k.ledger.Snapshot(ctx, func(r ledger.Reader) error {
+		rec, failed := r.SaleByNumber(ctx, w.build.Sale.Number)
+		if failed != nil {
+			return failed
 		}
 		w.seq, w.orders = rec.Seq, 0
-		l := w.loader(&rec.Sale)
-		err = r.EachOrder(ctx, rec.Number, func(o sale.Order) error {
+		l = w.loader(&rec.Sale)
+		failed = r.EachOrder(ctx, rec.Number, func(o sale.Order) error {
 			w.orders++
-			act, sku := recordOf(&o, o.ReservedAt, rec.LimitRule)
-			return l.put(ctx, act, sku)
+			return put(recordOf(&o, o.ReservedAt, rec.LimitRule))
 		})
-		if err != nil {
-			return err
+		if failed != nil {
+			return failed
 		}
-		err = r.EachHolder(ctx, rec.Number, func(h ledger.Holder) error {
+		return r.EachHolder(ctx, rec.Number, func(h ledger.Holder) error {
 			if h.CoolUntil.IsZero() {
+				silence.Reset(limit)
 				return nil
 			}
-			return l.put(ctx, stock.Act{Kind: stock.ActReturn, User: h.User, CoolUntil: h.CoolUntil}, "")
+			return put(stock.Act{Kind: stock.ActReturn, User: h.User, CoolUntil: h.CoolUntil}, "")
 		})
-		if err != nil {
-			return err
-		}
-		return l.flush(ctx)
 	})
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+		err = errSilent
+	}
+	return l, err
 }
 
 // loader hands records to the lanes of their users.

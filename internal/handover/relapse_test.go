@@ -162,7 +162,9 @@ type contended struct {
 func (c *contended) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sale, error) {
 	if c.waits > 0 {
 		c.waits--
-		<-time.After(490 * time.Millisecond)
+		if err := pass(ctx, 490*time.Millisecond); err != nil {
+			return sale.Sale{}, err
+		}
 	}
 	return c.Ledger.FinishBuild(ctx, f)
 }
@@ -171,11 +173,21 @@ func (c *contended) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sale
 type distant struct{ *fragile }
 
 func (d *distant) Set(ctx context.Context, l stock.Lane, token int64, s stock.Setting) error {
-	select {
-	case <-time.After(20 * time.Millisecond):
-		return d.fragile.Set(ctx, l, token, s)
-	case <-ctx.Done():
+	if pass(ctx, 20*time.Millisecond) != nil {
 		return stock.ErrUnavailable
+	}
+	return d.fragile.Set(ctx, l, token, s)
+}
+
+// pass lets time pass in a bubble.
+func pass(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -191,6 +203,74 @@ func TestEndOfABuildThatGotTheLockLateIsTriedAgain(t *testing.T) {
 		k.Look(t.Context())
 		require.Empty(t, w.log.failed)
 		require.Equal(t, []handover.Why{handover.WhyPreheat}, w.log.built)
+		w.sound()
+	})
+}
+
+// drowsy is a ledger that takes its time for every order, and falls asleep over one.
+type drowsy struct {
+	ledger.Ledger
+	each time.Duration
+	last int // this many are told; 0: all
+}
+
+func (d *drowsy) Snapshot(ctx context.Context, fn func(ledger.Reader) error) error {
+	return d.Ledger.Snapshot(ctx, func(r ledger.Reader) error { return fn(&drowsyReader{Reader: r, drowsy: d}) })
+}
+
+type drowsyReader struct {
+	ledger.Reader
+	*drowsy
+}
+
+func (r *drowsyReader) EachOrder(ctx context.Context, n sale.Number, fn func(sale.Order) error) error {
+	told := 0
+	return r.Reader.EachOrder(ctx, n, func(o sale.Order) error {
+		if told++; told == r.last+1 && r.last > 0 {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if err := pass(ctx, r.each); err != nil {
+			return err
+		}
+		return fn(o)
+	})
+}
+
+// A ledger with many orders may take longer for all of them than for a call. One that
+// hangs keeps nobody for ever, be it an operator who cuts the stock.
+func TestLedgerThatHangsEndsTheBuild(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sale(5)
+		w.store.Advance(time.Hour)
+		for i := range 4 {
+			_, err := w.reserve(strconv.Itoa(i))
+			require.NoError(t, err)
+		}
+		book := &drowsy{Ledger: w.book, each: 3 * time.Second}
+		k := handover.New(book, w.counter, handover.Options{
+			Clock: w.now, Drain: w.drain, Observer: w.log, CallTimeout: 5 * time.Second,
+		})
+		k.Look(t.Context())
+		require.Empty(t, w.log.failed, "12 s in all")
+		w.sound()
+
+		book.last = 2
+		began, s := time.Now(), w.again()
+		w.store.Advance(ledger.BuildLease)
+		require.NoError(t, k.WhileFrozen(t.Context(), &s, func(context.Context) error { return nil }))
+		require.Equal(t, 11*time.Second, time.Since(began))
+		require.Equal(t, sale.PathDirect, w.again().Path)
+		require.Len(t, w.log.failed, 1)
+		w.store.Advance(ledger.BuildLease)
+		k.Look(t.Context())
+		require.Len(t, w.log.failed, 2)
+
+		book.last = 0
+		w.store.Advance(ledger.BuildLease)
+		k.Look(t.Context())
 		w.sound()
 	})
 }
