@@ -36,11 +36,12 @@ const (
 	// lockLimit is how long the end of a build may keep the sale's row locked.
 	lockLimit = 500 * time.Millisecond
 	// goneLife is how long lanes of sales that are over are left alone when they were
-	// gone, for a server that goes back in time has them again, or could not be read. It
-	// is less for some, down to half, so that those of many sales are not read at once
-	// each time.
-	goneLife = time.Minute
-	pageSize = 1000
+	// gone, for a server that goes back in time has them again; silentLife, when they
+	// could not be read. Both are less for some, down to half, so that those of many
+	// sales are not read at once each time.
+	goneLife   = time.Minute
+	silentLife = 10 * time.Second
+	pageSize   = 1000
 	// maxHands is how many sales that run are tended at once, and how many others.
 	maxHands = 8
 )
@@ -91,7 +92,7 @@ type Keeper struct {
 	busy    map[sale.Number]bool      // sales that are being tended
 	tidying bool                      // those that are over are being tended
 	frozen  map[stock.Lane]since      // lanes found frozen by a token that is not in force
-	gone    map[sale.Number]since     // sales whose lanes were gone, or could not be read, by build token
+	resting map[sale.Number]rest      // sales that are over and are left alone for now
 	stale   map[sale.Number]int64     // sales with a lane that has forgotten something, by epoch
 	marks   map[stock.Lane]stock.Mark // how far the lanes of fast sales have been seen
 }
@@ -100,6 +101,12 @@ type Keeper struct {
 type since struct {
 	token int64
 	at    time.Time
+}
+
+// rest is until when the lanes of a sale are left alone, as of a build token.
+type rest struct {
+	token int64
+	until time.Time
 }
 
 // New returns a keeper.
@@ -125,7 +132,7 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Keeper {
 	return &Keeper{
 		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1),
 		hands: make(chan struct{}, maxHands), spare: make(chan struct{}, maxHands), busy: make(map[sale.Number]bool),
-		frozen: make(map[stock.Lane]since), gone: make(map[sale.Number]since), stale: make(map[sale.Number]int64),
+		frozen: make(map[stock.Lane]since), resting: make(map[sale.Number]rest), stale: make(map[sale.Number]int64),
 		marks: make(map[stock.Lane]stock.Mark),
 	}
 }
@@ -233,7 +240,7 @@ func (k *Keeper) tidy(ctx context.Context, over []sale.Sale, now time.Time, tend
 		return
 	}
 	k.tidying = true
-	slices.SortStableFunc(over, func(a, b sale.Sale) int { return k.gone[a.Number].at.Compare(k.gone[b.Number].at) })
+	slices.SortStableFunc(over, func(a, b sale.Sale) int { return k.resting[a.Number].until.Compare(k.resting[b.Number].until) })
 	began := k.opts.Clock()
 	tending.Go(func() {
 		for i := range over {
@@ -314,7 +321,7 @@ func (k *Keeper) due(ctx context.Context, s *sale.Sale, now time.Time) (Why, err
 	case !wanted:
 		why, err := k.over(ctx, s)
 		if err != nil {
-			k.rest(s) // others that are over come first
+			k.rest(s, silentLife) // others that are over come first
 		}
 		return why, err
 	}
@@ -329,7 +336,7 @@ func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why
 	}
 	gone, err := k.nothingLeft(ctx, s)
 	if err != nil {
-		k.rest(s)
+		k.rest(s, silentLife)
 	}
 	if err != nil || gone {
 		return "", err
@@ -340,19 +347,19 @@ func (k *Keeper) leftBehind(ctx context.Context, s *sale.Sale, wanted bool) (Why
 // rests reports whether the lanes of a sale that is on the direct path for good may be
 // left alone for now, if it ever had any.
 func (k *Keeper) rests(s *sale.Sale) bool {
-	const ways = 30
-	life := goneLife - goneLife/2*time.Duration(s.Number%ways)/ways
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	known := k.gone[s.Number]
-	return s.BuildToken == known.token && (known.token == 0 || k.opts.Clock().Sub(known.at) < life)
+	known := k.resting[s.Number]
+	return s.BuildToken == known.token && (known.token == 0 || k.opts.Clock().Before(known.until))
 }
 
-// rest takes note that the lanes of a sale were gone, or could not be read.
-func (k *Keeper) rest(s *sale.Sale) {
+// rest has the lanes of a sale left alone for a while.
+func (k *Keeper) rest(s *sale.Sale, life time.Duration) {
+	const ways = 30
+	life -= life / 2 * time.Duration(s.Number%ways) / ways
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.gone[s.Number] = since{s.BuildToken, k.opts.Clock()}
+	k.resting[s.Number] = rest{s.BuildToken, k.opts.Clock().Add(life)}
 }
 
 // nothingLeft reports whether the counter has none of a sale's lanes any more.
@@ -370,7 +377,7 @@ func (k *Keeper) nothingLeft(ctx context.Context, s *sale.Sale) (bool, error) {
 	if slices.ContainsFunc(at, func(l stock.Standing) bool { return l.State != stock.Cold }) {
 		return false, nil
 	}
-	k.rest(s)
+	k.rest(s, goneLife)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, l := range lanes {
