@@ -89,6 +89,7 @@ type work struct {
 	after  sale.Sale // as it is now
 	seq    uint64    // the journal's number that the records contain
 	orders int
+	rule   sale.LimitRule // by which the records count
 }
 
 func (w *work) call(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -183,7 +184,7 @@ func (w *work) read(ctx context.Context) (l *loader, err error) {
 		if failed != nil {
 			return failed
 		}
-		w.seq, w.orders = rec.Seq, 0
+		w.seq, w.orders, w.rule = rec.Seq, 0, rec.LimitRule
 		l = w.loader(&rec.Sale)
 		failed = r.EachOrder(ctx, rec.Number, func(o sale.Order) error {
 			w.orders++
@@ -334,7 +335,7 @@ func (w *work) finish(ctx context.Context) error {
 		}
 		failed = err
 		if errors.Is(err, ledger.ErrSuperseded) || errors.Is(err, stock.ErrFrozen) || errors.Is(err, stock.ErrUnavailable) ||
-			errors.Is(err, errForgot) || ctx.Err() != nil {
+			errors.Is(err, errForgot) || errors.Is(err, errRule) || ctx.Err() != nil {
 			break
 		}
 	}
@@ -352,8 +353,14 @@ func salts(lanes []stock.Lane) []uint32 {
 // errLate says that the lock came when too little of its time was left for the counter.
 var errLate = errors.New("handover: the sale was locked for too long by others")
 
+// errRule says that the records count by a limit rule that is not in force any more.
+var errRule = errors.New("handover: the limit rule has changed during the build")
+
 // settle brings the lanes to the present while the sale is locked.
 func (w *work) settle(ctx context.Context, now *ledger.Present) error {
+	if now.Sale.LimitRule != w.rule {
+		return errRule
+	}
 	at := w.seq // a try that is rolled back has loaded nothing wrong, and starts from here again
 	err := w.rows(ctx, &now.Sale, now.Delta)
 	w.seq = at

@@ -334,3 +334,38 @@ func TestLaneLostAfterTheEndIsNotWaitedFor(t *testing.T) {
 	require.Equal(t, sale.PathDirect, w.again().Path)
 	require.Equal(t, stock.Cold, w.standing().State)
 }
+
+// What an order that was refunded counts is loaded by the rule of then; a rule that
+// changes before the build ends has everything loaded again.
+func TestLimitRuleThatChangesDuringABuild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sale(5)
+	w.store.Advance(time.Hour)
+	o, err := w.reserve("ann")
+	require.NoError(t, err)
+	_, err = w.book.Pay(t.Context(), sale.Payment{ID: "p", Order: o.ID, Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
+	require.NoError(t, err)
+	_, err = w.book.Refund(t.Context(), o.ID, true)
+	require.NoError(t, err)
+	w.counter.before = func(step int) {
+		if step != 2 { // the first Load: the snapshot has been read
+			return
+		}
+		rule := sale.LimitEverPaid
+		_, err = w.book.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{LimitRule: &rule}})
+		require.NoError(t, err)
+	}
+	k := w.keeper()
+	k.Look(t.Context())
+	require.Len(t, w.log.failed, 1)
+	require.Equal(t, sale.PathDirect, w.again().Path)
+	w.counter.before = nil
+	w.store.Advance(ledger.BuildLease)
+	k.Look(t.Context())
+	w.sound()
+	found, err := w.counter.Records(t.Context(), w.lane(), "ann")
+	require.NoError(t, err)
+	require.Len(t, found.Orders, 1)
+	require.Equal(t, int64(1), found.Orders[0].Counted)
+}
