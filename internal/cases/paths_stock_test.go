@@ -140,7 +140,7 @@ func TestC08SoldOutMemoryEndsAtEveryInstance(t *testing.T) {
 		s.sellsEverywhere("after-restock", drop, time.Now())
 		s.settled(drop)
 
-		s.open(short, int64(units), 1, hold(3))
+		s.open(short, int64(units), 1, hold(6))
 		var over time.Time
 		for i := range units {
 			over = *s.take(name("walks-away", i), short, 1).ExpiresAt

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -176,13 +175,9 @@ func TestC26FleetSweeperFinishesTenThousand(t *testing.T) {
 		s.worker().Kill()
 		s.worker().Start()
 	}
-	var young sync.WaitGroup
-	young.Go(func() {
-		for i := range 2 {
-			s.take(name("young", i), drop, 1)
-		}
-	})
-	young.Wait()
+	for i := range 2 {
+		s.take(name("young", i), drop, 1)
+	}
 	until(t, "all are released", func() bool { return s.left(drop) == n })
 	until(t, "nothing is overdue", func() bool { return s.metric("doorbuster_hold_overdue_seconds") < 2 })
 	require.Zero(t, s.metric("doorbuster_holds_set_aside"))

@@ -89,6 +89,15 @@ func (e *Engine) rearrange(ctx context.Context, slug string, version int64, c sa
 	if err != nil {
 		return sale.Sale{}, err
 	}
+	given := version
+	if c.Patch.LimitRule != nil && version == 0 {
+		version = s.Version // another rule meanwhile would be another matter
+		defer func() {
+			if given == 0 && sale.CodeOf(err) == sale.CodeVersionMismatch {
+				err = ledger.ErrWrongEpoch
+			}
+		}()
+	}
 	anew := rearranges(&s, &c)
 	if s.Path != sale.PathFast || anew {
 		c.Path = sale.PathDirect

@@ -40,6 +40,9 @@ func (k *Keeper) build(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, e
 		return sale.Sale{}, err
 	}
 	if err := inTurn(ctx, w.freeze, w.drain, w.stepAside, w.load, w.finish, w.open); err != nil {
+		if sale.CodeOf(err) == sale.CodeSaleNotFound { // put away meanwhile: nobody else looks after its lanes
+			err = errors.Join(err, w.erase(ctx))
+		}
 		return sale.Sale{}, err
 	}
 	k.opts.Observer.Built(s.Number, why, w.orders, k.opts.Clock().Sub(started))
@@ -59,6 +62,9 @@ func inTurn(ctx context.Context, steps ...func(context.Context) error) error {
 func (k *Keeper) start(ctx context.Context, s *sale.Sale) (*work, error) {
 	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
 	defer cancel()
+	if s.BuildToken > s.Epoch && k.atWork(call, s) {
+		return nil, ledger.ErrBuilding
+	}
 	b, err := k.ledger.StartBuild(call, s.Number, s.Epoch)
 	if err != nil {
 		return nil, err
@@ -89,7 +95,7 @@ type work struct {
 	after  sale.Sale // as it is now
 	seq    uint64    // the journal's number that the records contain
 	orders int
-	rule   sale.LimitRule // by which the records count
+	read   sale.Sale // as it was with the orders: by its limit rule the records count
 }
 
 func (w *work) call(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -159,16 +165,16 @@ func (w *work) load(ctx context.Context) error {
 var errSilent = errors.New("handover: the ledger does not answer")
 
 func (w *work) loadAll(ctx context.Context) error {
-	l, err := w.read(ctx)
+	l, err := w.readAll(ctx)
 	if err != nil {
 		return err
 	}
 	return l.flush(ctx)
 }
 
-// read hands every order to a loader. That takes as long as there are orders, but the
+// readAll hands every order to a loader. That takes as long as there are orders, but the
 // ledger may not be silent for longer than a call may take.
-func (w *work) read(ctx context.Context) (l *loader, err error) {
+func (w *work) readAll(ctx context.Context) (l *loader, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := w.k.opts.CallTimeout
@@ -184,7 +190,7 @@ func (w *work) read(ctx context.Context) (l *loader, err error) {
 		if failed != nil {
 			return failed
 		}
-		w.seq, w.orders, w.rule = rec.Seq, 0, rec.LimitRule
+		w.seq, w.orders, w.read = rec.Seq, 0, rec.Sale
 		l = w.loader(&rec.Sale)
 		failed = r.EachOrder(ctx, rec.Number, func(o sale.Order) error {
 			w.orders++
@@ -303,7 +309,7 @@ func (w *work) catchUp(ctx context.Context) error {
 		if len(rows) <= nearEnd {
 			return nil
 		}
-		if err := w.rows(ctx, &w.build.Sale, rows); err != nil {
+		if err := w.rows(ctx, &w.read, rows); err != nil {
 			return err
 		}
 	}
@@ -358,7 +364,7 @@ var errRule = errors.New("handover: the limit rule has changed during the build"
 
 // settle brings the lanes to the present while the sale is locked.
 func (w *work) settle(ctx context.Context, now *ledger.Present) error {
-	if now.Sale.LimitRule != w.rule {
+	if now.Sale.LimitRule != w.read.LimitRule {
 		return errRule
 	}
 	at := w.seq // a try that is rolled back has loaded nothing wrong, and starts from here again

@@ -94,6 +94,7 @@ type Keeper struct {
 	frozen  map[stock.Lane]since      // lanes found frozen by a token that is not in force
 	resting map[sale.Number]rest      // sales that are over and are left alone for now
 	stale   map[sale.Number]int64     // sales with a lane that has forgotten something, by epoch
+	builds  map[sale.Number]progress  // builds of others that were not over
 	marks   map[stock.Lane]stock.Mark // how far the lanes of fast sales have been seen
 }
 
@@ -133,7 +134,7 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Keeper {
 		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1),
 		hands: make(chan struct{}, maxHands), spare: make(chan struct{}, maxHands), busy: make(map[sale.Number]bool),
 		frozen: make(map[stock.Lane]since), resting: make(map[sale.Number]rest), stale: make(map[sale.Number]int64),
-		marks: make(map[stock.Lane]stock.Mark),
+		builds: make(map[sale.Number]progress), marks: make(map[stock.Lane]stock.Mark),
 	}
 }
 

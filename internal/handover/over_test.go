@@ -158,3 +158,57 @@ func TestSalesThatAreOverAreNotLookedAtAllAtOnce(t *testing.T) {
 	require.GreaterOrEqual(t, all, sales, "each within a minute")
 	require.LessOrEqual(t, most, sales/5)
 }
+
+// Where there are many orders a build takes longer than its lease. Keepers that see it
+// getting on leave it alone; one that begins anew would be begun anew itself, for ever.
+func TestBuildThatGetsOnIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.sale(5)
+	w.store.Advance(time.Hour)
+	k := w.keeper()
+	b, err := w.book.StartBuild(t.Context(), s.Number, s.Epoch)
+	require.NoError(t, err)
+	l := stock.FirstLane(&s)
+	_, err = w.counter.Freeze(t.Context(), l, b.Token)
+	require.NoError(t, err)
+	look := func(after time.Duration) int64 {
+		t.Helper()
+		w.store.Advance(after)
+		k.Look(t.Context())
+		return w.again().BuildToken
+	}
+	require.Equal(t, b.Token, look(0))
+	for i := range 5 {
+		user := "u" + strconv.Itoa(i)
+		require.NoError(t, w.counter.Load(t.Context(), l, b.Token, []stock.Act{{ID: s.OrderID(user, "k"), User: user, Quantity: 1, Counted: 1}}))
+		require.Equal(t, b.Token, look(4*time.Second), "it gets on")
+	}
+	require.Greater(t, look(ledger.BuildLease), b.Token, "it has died")
+	w.sound()
+}
+
+// A sale whose lanes somebody has begun to build, or to clear, can be put away when they
+// are gone.
+func TestSaleWithABuildThatNeverEndedCanBePutAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.sale(5)
+	b, err := w.book.StartBuild(t.Context(), s.Number, s.Epoch)
+	require.NoError(t, err)
+	_, err = w.counter.Freeze(t.Context(), stock.FirstLane(&s), b.Token)
+	require.NoError(t, err)
+	closed, err := w.book.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionClose})
+	require.NoError(t, err)
+	w.store.Advance(ledger.BuildLease)
+	k := w.keeper()
+	for range 2 {
+		require.NoError(t, k.Clear(t.Context(), &closed))
+	}
+	gone, err := w.book.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: sale.ActionDelete})
+	require.NoError(t, err)
+	require.Equal(t, sale.Deleted, gone.State)
+	at, err := w.counter.Read(t.Context(), stock.FirstLane(&s))
+	require.NoError(t, err)
+	require.Equal(t, stock.Cold, at.State)
+}

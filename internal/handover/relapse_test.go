@@ -3,6 +3,7 @@ package handover_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -365,6 +366,40 @@ func TestLimitRuleThatChangesDuringABuild(t *testing.T) {
 	k.Look(t.Context())
 	w.sound()
 	found, err := w.counter.Records(t.Context(), w.lane(), "ann")
+	require.NoError(t, err)
+	require.Len(t, found.Orders, 1)
+	require.Equal(t, int64(1), found.Orders[0].Counted)
+}
+
+// What is refunded while a sale is loaded counts by the rule of the reading, not by that
+// of the build's beginning.
+func TestRefundsDuringABuildCountByTheRuleOfItsReading(t *testing.T) {
+	t.Parallel()
+	const refunds = 200 // three rows each, which is more than the end of a build takes
+	w, k := running(t, refunds+1)
+	w.take("early")
+	w.counter.before = func(int) {
+		if w.again().Path != sale.PathDirect {
+			return
+		}
+		w.counter.before = nil
+		for i := range refunds {
+			o, err := w.reserve(fmt.Sprint("u", i))
+			require.NoError(t, err)
+			_, err = w.book.Pay(t.Context(), sale.Payment{ID: o.ID.String(), Order: o.ID, Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
+			require.NoError(t, err)
+			_, err = w.book.Refund(t.Context(), o.ID, true)
+			require.NoError(t, err)
+		}
+	}
+	s := w.again()
+	require.NoError(t, k.WhileFrozen(t.Context(), &s, func(ctx context.Context) error {
+		rule := sale.LimitEverPaid
+		_, err := w.book.ChangeSale(ctx, "drop", 0, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{LimitRule: &rule}})
+		return err
+	}))
+	w.sound()
+	found, err := w.counter.Records(t.Context(), w.lane(), "u0")
 	require.NoError(t, err)
 	require.Len(t, found.Orders, 1)
 	require.Equal(t, int64(1), found.Orders[0].Counted)

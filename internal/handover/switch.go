@@ -33,7 +33,7 @@ func (k *Keeper) Preheat(ctx context.Context, slug string) (sale.Sale, error) {
 			}
 		}
 		after, err := k.build(ctx, &s, WhyPreheat)
-		if !overtaken(err) {
+		if !overtaken(err) && !errors.Is(err, errRule) {
 			return after, err
 		}
 		if err := wait(ctx, againAfter); err != nil {
@@ -164,10 +164,10 @@ func (k *Keeper) Clear(ctx context.Context, s *sale.Sale) error {
 	now := *s
 	for now.State == sale.Closed && now.BuildToken > 0 {
 		gone, err := k.nothingLeft(ctx, &now)
-		if err != nil || gone && now.Path == sale.PathDirect && now.BuildToken <= now.Epoch {
+		if err != nil || gone && now.Path == sale.PathDirect {
 			return err
 		}
-		if err = k.clear(ctx, &now); !overtaken(err) {
+		if err = k.clear(ctx, &now); !overtaken(err) && !errors.Is(err, stock.ErrFrozen) {
 			return err
 		}
 		if err = wait(ctx, againAfter); err != nil {

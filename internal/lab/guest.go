@@ -63,9 +63,15 @@ func (g *guest) leave(ctx context.Context, s *server, id string) error {
 	if g == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	ctx = context.WithoutCancel(ctx)
+	return errors.Join(inTime(ctx, func(ctx context.Context) error { return s.closeSale(ctx, id) }), inTime(ctx, g.revoke))
+}
+
+// inTime calls f with as much time as a demo takes to leave, whatever else took.
+func inTime(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
-	return errors.Join(s.closeSale(ctx, id), g.revoke(ctx))
+	return f(ctx)
 }
 
 // closeSale closes a sale, if it was ever opened and the server still runs.

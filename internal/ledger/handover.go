@@ -30,7 +30,7 @@ type Handover interface {
 	GoDirect(ctx context.Context, n sale.Number, from, to int64) (sale.Sale, error)
 }
 
-// BuildLease is how long a build may take before another one may begin.
+// BuildLease is how long a build may take before the ledger lets another one begin.
 const BuildLease = 5 * time.Second
 
 // Why a build cannot go on.

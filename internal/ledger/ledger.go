@@ -56,8 +56,8 @@ type Sales interface {
 	// ChangeSale applies one change. version is the version that the caller has
 	// seen, or 0 for any; CodeVersionMismatch if the sale has moved on.
 	// Deleting is refused (CodeIllegalState) while the sale is on the fast path, where
-	// orders may be queued, or somebody is at its fast counter, and while reserved orders
-	// wait. ErrWrongEpoch if the change names a path that the sale is not on.
+	// orders may be queued, and while reserved ones wait. ErrWrongEpoch if the change
+	// names a path that the sale is not on.
 	ChangeSale(ctx context.Context, slug string, version int64, c sale.Change) (sale.Sale, error)
 	// Sale returns the sale with this slug, drafts included; CodeSaleNotFound.
 	Sale(ctx context.Context, slug string) (sale.Sale, error)

@@ -112,7 +112,7 @@ func (b *Book) ChangeSale(ctx context.Context, slug string, version int64, c sal
 
 // unneeded returns why a sale cannot be put away yet: its orders that have not ended.
 func (d *desk) unneeded(ctx context.Context, tx Tx) error {
-	if d.rec.Path == sale.PathFast || d.building() {
+	if d.rec.Path == sale.PathFast {
 		return sale.IllegalState("orders of the sale may still be queued", "wait some seconds: they are judged, and its fast counter is cleared")
 	}
 	waiting, err := tx.ListOrders(ctx, OrderFilter{Sale: d.rec.Number, State: sale.Reserved, Limit: 1})

@@ -96,7 +96,6 @@ func buildStates(t *testing.T, w *world) {
 	gone := w.act(t, w.open(t, nil), sale.ActionClose)
 	b, err := w.ledger.StartBuild(t.Context(), gone.Number, gone.Epoch)
 	require.NoError(t, err)
-	w.Advance(ledger.BuildLease)
 	w.act(t, gone, sale.ActionDelete)
 	_, err = w.ledger.FinishBuild(t.Context(), ledger.Finish{Build: b, Load: neverLoaded(t)})
 	requireCode(t, sale.CodeSaleNotFound, err)

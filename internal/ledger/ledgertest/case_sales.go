@@ -205,13 +205,7 @@ func saleDeleteQueued(t *testing.T, w *world) {
 	requireCode(t, sale.CodeIllegalState, err)
 	require.ErrorContains(t, err, "queued")
 	require.Equal(t, s, w.read(t, s))
-	s = w.direct(t, s)
-	_, err = w.ledger.StartBuild(t.Context(), s.Number, s.Epoch)
-	require.NoError(t, err)
-	_, err = w.ledger.ChangeSale(t.Context(), s.Slug, 0, remove)
-	requireCode(t, sale.CodeIllegalState, err)
-	w.Advance(ledger.BuildLease) // the builder has died
-	require.Equal(t, sale.Deleted, w.act(t, s, sale.ActionDelete).State)
+	require.Equal(t, sale.Deleted, w.act(t, w.direct(t, s), sale.ActionDelete).State)
 }
 
 func saleDeleteHeld(t *testing.T, w *world) {
