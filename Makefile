@@ -48,14 +48,16 @@ setup: ## Install what the tests need and the machine lacks (Debian packages).
 # detector, as users run it: the detector would look at nothing but the crowd, and
 # slow it down. The simulation leads 100,000 lives; the detector sees a few of them.
 CROWDS := ./internal/cases ./internal/lab/sim ./internal/lab/contest
+# Vetting is the linter's.
+TESTS := -timeout 12m -vet=off
 # What takes longest begins first, so that nothing long is left alone at the end.
 LONGEST := ./internal/cli ./lock/redislock ./internal/ledger/pgledger ./internal/ledger/sqliteledger
 .PHONY: test
 test: setup ## Run every test, with the race detector on our code.
 	@mkdir -p $(BIN)/testenv
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BIN)/testenv/doorbuster ./cmd/doorbuster
-	TESTENV_BINARY=$(CURDIR)/$(BIN)/testenv/doorbuster $(GO) test $(RACE) -timeout 12m $(ARGS) $(LONGEST) $$($(GO) list ./... | grep -Ev '/internal/(cases|lab/contest)$$')
-	TESTENV_BINARY=$(CURDIR)/$(BIN)/testenv/doorbuster $(GO) test -timeout 12m -p 3 -parallel 4 $(ARGS) $(CROWDS)
+	TESTENV_BINARY=$(CURDIR)/$(BIN)/testenv/doorbuster $(GO) test $(RACE) $(TESTS) $(ARGS) $(LONGEST) $$($(GO) list ./... | grep -Ev '/internal/(cases|lab/contest)$$')
+	TESTENV_BINARY=$(CURDIR)/$(BIN)/testenv/doorbuster $(GO) test $(TESTS) -p 3 -parallel 4 $(ARGS) $(CROWDS)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style, layers and formatting.

@@ -104,7 +104,8 @@ func TestShorterRetentionBesideALonger(t *testing.T) {
 func TestMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	s := testenv.Redis(t, "appendonly no")
-	l := locker(t, store(t, single(t, s.Addr), redislock.Options{}), lock.Config{Patience: 50 * time.Millisecond})
+	full := store(t, single(t, s.Addr), redislock.Options{})
+	l := locker(t, full, lock.Config{Patience: time.Minute}) // who waits may ask while nobody has released yet
 	mutex, err := l.Lock(t.Context(), "n")
 	require.NoError(t, err)
 	reader, err := l.ReadWrite("n").RLock(t.Context())
@@ -124,7 +125,7 @@ func TestMemoryIsFull(t *testing.T) {
 		require.NoError(t, lease.Unlock(t.Context()))
 	}
 	require.NoError(t, <-next)
-	_, err = l.TryLock(t.Context(), "m")
+	_, err = locker(t, full, lock.Config{Patience: 50 * time.Millisecond}).TryLock(t.Context(), "m")
 	require.ErrorIs(t, err, lock.ErrNotAcquired)
 }
 
