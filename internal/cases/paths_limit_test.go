@@ -116,15 +116,16 @@ func (c *kindOfNo) ask(s *site, slug string) (err error) {
 	return err
 }
 
-// banned lets every instance know that a buyer is banned.
+// banned lets every instance know that a buyer is banned. Until then he buys elsewhere.
 func banned(s *site, slug string) {
 	s.t.Helper()
-	user := "banned" + s.stem
+	user, elsewhere := "banned"+s.stem, slug+"-elsewhere"
+	s.open(elsewhere, 1000, 1000)
 	_, err := s.admin().PutBan(s.t.Context(), client.NewListing{Kind: "user", Value: user, Effect: "deny", Reason: "test"})
 	require.NoError(s.t, err)
 	for _, g := range s.gates {
 		until(s.t, "the instance knows who is banned", func() bool {
-			_, err := g.as(s.token(user)).Buy(s.t.Context(), slug, s.key(), client.Attempt{Quantity: 3}) // over the limit: nothing is taken before
+			_, err := g.as(s.token(user)).Buy(s.t.Context(), elsewhere, s.key(), client.Attempt{Quantity: 1})
 			return client.CodeOf(err) == client.ErrBanned
 		})
 	}
