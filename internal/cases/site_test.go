@@ -161,7 +161,7 @@ func (s *site) open(slug string, stock, limit int64, change ...func(*client.NewS
 	if s.fleet == nil || published.Status == "ended" { // what has ended is not loaded any more
 		return published
 	}
-	published, err = insist(s.t.Context(), func() (client.AdminSale, error) { return s.admin().Preheat(s.t.Context(), slug) })
+	published, err = s.admin().Preheat(s.t.Context(), slug)
 	require.NoError(s.t, err)
 	require.Equal(s.t, "fast", published.Path)
 	return published

@@ -323,7 +323,7 @@ func (w *work) finish(ctx context.Context) error {
 		if err := w.catchUp(ctx); err != nil {
 			return err
 		}
-		began := w.k.opts.Clock()
+		began, reached := w.k.opts.Clock(), false
 		locked, cancel := context.WithTimeout(ctx, lockLimit)
 		after, err := w.k.ledger.FinishBuild(locked, ledger.Finish{
 			Build: w.build, After: w.seq, Salts: salts(w.lanes),
@@ -331,15 +331,19 @@ func (w *work) finish(ctx context.Context) error {
 				if w.k.opts.Clock().Sub(began) > lockLimit/2 {
 					return errLate // before anything is under way
 				}
+				reached = true
 				return w.settle(ctx, &now)
 			},
 		})
+		late := !reached && locked.Err() != nil && ctx.Err() == nil
 		cancel()
 		if err == nil {
 			w.after = after
 			return nil
 		}
-		failed = err
+		if failed = err; late {
+			failed = errors.Join(errLate, err)
+		}
 		if errors.Is(err, ledger.ErrSuperseded) || errors.Is(err, stock.ErrFrozen) || errors.Is(err, stock.ErrUnavailable) ||
 			errors.Is(err, errForgot) || errors.Is(err, errRule) || ctx.Err() != nil {
 			break
@@ -356,7 +360,8 @@ func salts(lanes []stock.Lane) []uint32 {
 	return out
 }
 
-// errLate says that the lock came when too little of its time was left for the counter.
+// errLate says that the lock did not come, or when too little of its time was left for
+// the counter.
 var errLate = errors.New("handover: the sale was locked for too long by others")
 
 // errRule says that the records count by a limit rule that is not in force any more.

@@ -57,7 +57,7 @@ const (
 	WhyEpoch    Why = "epoch"    // the lane is of another epoch
 	WhyLoss     Why = "loss"     // the lane counts fewer units taken than the ledger has sold
 	WhyStale    Why = "stale"    // an instance has seen more of the lane than it knows
-	WhyStock    Why = "stock"    // the stock of several lanes was cut
+	WhyStock    Why = "stock"    // the stock of several lanes was cut, or the limit rule changed
 	WhyOperator Why = "operator" // an operator's command
 	WhyOver     Why = "over"     // the sale has ended, and nothing waits any more
 )

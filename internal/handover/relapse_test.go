@@ -13,6 +13,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/internal/handover"
 	"github.com/doorbuster/doorbuster/internal/ledger"
+	"github.com/doorbuster/doorbuster/internal/ledger/ledgertest"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
 	"github.com/doorbuster/doorbuster/internal/stock/stocktest"
@@ -154,16 +155,25 @@ func TestEndOfABuildIsTriedAgain(t *testing.T) {
 	}
 }
 
-// contended is a ledger whose locks come late.
+// contended is a ledger whose locks come late, and whose clock goes on with the bubble's.
 type contended struct {
 	ledger.Ledger
-	waits int // so many of them
+	store *ledgertest.MemStore
+	since time.Time
+	waits int           // so many of them
+	wait  time.Duration // this late
+}
+
+func (c *contended) StartBuild(ctx context.Context, n sale.Number, epoch int64) (ledger.Build, error) {
+	c.store.Advance(time.Since(c.since))
+	c.since = time.Now()
+	return c.Ledger.StartBuild(ctx, n, epoch)
 }
 
 func (c *contended) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sale, error) {
 	if c.waits > 0 {
 		c.waits--
-		if err := pass(ctx, 490*time.Millisecond); err != nil {
+		if err := pass(ctx, c.wait); err != nil {
 			return sale.Sale{}, err
 		}
 	}
@@ -192,20 +202,57 @@ func pass(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A crowd may hold the sale's lock so long that too little time is left for the counter.
+// A crowd may hold the sale's lock so long that too little time is left for the counter,
+// or none.
 func TestEndOfABuildThatGotTheLockLateIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.sale(5)
-		w.store.Advance(time.Hour)
-		crowd := &contended{Ledger: w.book, waits: 2}
-		k := handover.New(crowd, &distant{w.counter}, handover.Options{Clock: time.Now, Drain: w.drain, Observer: w.log})
-		k.Look(t.Context())
-		require.Empty(t, w.log.failed)
-		require.Equal(t, []handover.Why{handover.WhyPreheat}, w.log.built)
-		w.sound()
-	})
+	for name, wait := range map[string]time.Duration{"late": 490 * time.Millisecond, "too late": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, k := behindACrowd(t, 2, wait)
+				k.Look(t.Context())
+				require.Empty(t, w.log.failed)
+				require.Equal(t, []handover.Why{handover.WhyPreheat}, w.log.built)
+				w.sound()
+			})
+		})
+	}
+}
+
+// behindACrowd returns a sale whose lock comes late so many times, and its keeper.
+func behindACrowd(t *testing.T, waits int, wait time.Duration) (*world, *handover.Keeper) {
+	t.Helper()
+	w := newWorld(t)
+	w.sale(5)
+	w.store.Advance(time.Hour)
+	crowd := &contended{Ledger: w.book, store: w.store, since: time.Now(), waits: waits, wait: wait}
+	return w, handover.New(crowd, &distant{w.counter}, handover.Options{Clock: time.Now, Drain: w.drain, Observer: w.log})
+}
+
+// A look gives up a build whose lock does not come, and the next one begins it anew; an
+// operator waits for as long as they said they would.
+func TestPreheatWaitsForTheLockAsLongAsItsCaller(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]time.Duration{"late": 490 * time.Millisecond, "too late": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, k := behindACrowd(t, 12, wait)
+				after, err := k.Preheat(t.Context(), "drop")
+				require.NoError(t, err)
+				require.Equal(t, sale.PathFast, after.Path)
+				w.sound()
+			})
+			synctest.Test(t, func(t *testing.T) {
+				_, k := behindACrowd(t, 1000, wait)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				_, err := k.Preheat(ctx, "drop")
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			})
+		})
+	}
 }
 
 // drowsy is a ledger that takes its time for every order, and falls asleep over one.
@@ -403,4 +450,31 @@ func TestRefundsDuringABuildCountByTheRuleOfItsReading(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found.Orders, 1)
 	require.Equal(t, int64(1), found.Orders[0].Counted)
+}
+
+// Nobody looks after the lanes of a sale that was put away while they were being built.
+func TestSaleThatIsPutAwayDuringABuildLeavesNoLane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.sale(5)
+	w.store.Advance(time.Hour)
+	w.counter.before = func(step int) {
+		if step != 1 { // the builder is about to freeze
+			return
+		}
+		for _, a := range []sale.Action{sale.ActionClose, sale.ActionDelete} {
+			_, err := w.book.ChangeSale(t.Context(), "drop", 0, sale.Change{Action: a})
+			require.NoError(t, err)
+		}
+	}
+	w.keeper().Look(t.Context())
+	require.Len(t, w.log.failed, 1)
+	require.Equal(t, sale.CodeSaleNotFound, sale.CodeOf(w.log.failed[0]))
+	require.Greater(t, w.counter.steps, 1)
+	salts, err := w.counter.Salts(t.Context(), stock.FirstLane(&s), 1)
+	require.NoError(t, err)
+	s.Salts = salts
+	at, err := w.counter.Read(t.Context(), stock.LanesOf(&s)[0])
+	require.NoError(t, err)
+	require.Equal(t, stock.Cold, at.State)
 }

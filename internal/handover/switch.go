@@ -14,8 +14,10 @@ import (
 const againAfter = 50 * time.Millisecond
 
 // Preheat loads the counter of a sale now and returns when the sale is on the fast
-// path, whoever did it. Repeated, it changes nothing. CodeIllegalState for a sale
-// that does not prefer the fast path, is not published, or is over.
+// path, whoever did it: for as long as ctx lasts it waits for other builders, and tries
+// again where others keep the sale locked. Repeated, it changes nothing.
+// CodeIllegalState for a sale that does not prefer the fast path, is not published, or
+// is over.
 func (k *Keeper) Preheat(ctx context.Context, slug string) (sale.Sale, error) {
 	for {
 		s, now, err := k.bySlug(ctx, slug)
@@ -119,8 +121,9 @@ func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, 
 	return w.after, nil
 }
 
-// WhileFrozen runs do, which is to change the stock of a fast sale, while no lane
-// sells and every slip is judged, so that nobody takes what is being cut. Buyers buy
+// WhileFrozen runs do, which is to change the stock or the limit rule of a fast sale,
+// while no lane sells and every slip is judged, so that nobody takes what is being cut,
+// or by records that count by the old rule. Buyers buy
 // from the ledger meanwhile. The lanes are built anew whatever do returns, which is
 // what is returned; a build that fails then is the next look's to repeat.
 func (k *Keeper) WhileFrozen(ctx context.Context, s *sale.Sale, do func(context.Context) error) error {
