@@ -349,43 +349,41 @@ func TestLimitRuleThatTwoOperatorsChangeAtOnce(t *testing.T) {
 		return err
 	}
 	ever, live, title := sale.LimitEverPaid, sale.LimitLive, "Shoes"
-	for name, c := range map[string]struct {
+	for _, c := range []struct {
 		first, second sale.Patch
 		frozen        int
 		rule          sale.LimitRule
 	}{
-		"same rule":   {sale.Patch{LimitRule: &ever}, sale.Patch{LimitRule: &ever}, 1, ever},
-		"no rule":     {sale.Patch{LimitRule: &ever}, sale.Patch{Title: &title}, 2, ever},
-		"other rules": {sale.Patch{LimitRule: &ever, Title: &title}, sale.Patch{LimitRule: &live, Title: &title}, 2, ever},
+		{sale.Patch{LimitRule: &ever}, sale.Patch{LimitRule: &ever}, 1, ever},
+		{sale.Patch{LimitRule: &ever}, sale.Patch{Title: &title}, 2, ever},
+		{sale.Patch{LimitRule: &ever, Title: &title}, sale.Patch{LimitRule: &live, Title: &title}, 2, ever},
 	} {
 		for _, seen := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, " seen ", seen), func(t *testing.T) { //nolint:paralleltest // of one hook
-				inFastBubble(t, engine.Options{WhileFrozen: hold}, func(t *testing.T, s *fastShop) {
-					frozen, shop = 0, s
-					s.sale = s.open(4, 1)
-					s.build(1)
-					book := ledger.New(s.world.Store)
-					other = func() {
-						_, err := book.ChangeSale(t.Context(), slug, 0, sale.Change{Action: sale.ActionUpdate, Patch: c.second})
-						require.NoError(t, err)
-					}
-					version := int64(0)
-					if seen {
-						now, err := book.Sale(t.Context(), slug)
-						require.NoError(t, err)
-						version = now.Version
-					}
-					changed, err := s.ChangeSale(t.Context(), slug, version, sale.Change{Action: sale.ActionUpdate, Patch: c.first})
-					if seen {
-						require.Equal(t, sale.CodeVersionMismatch, sale.CodeOf(err))
-						require.Equal(t, 1, frozen)
-						return
-					}
+			inFastBubble(t, engine.Options{WhileFrozen: hold}, func(t *testing.T, s *fastShop) {
+				frozen, shop = 0, s
+				s.sale = s.open(4, 1)
+				s.build(1)
+				book := ledger.New(s.world.Store)
+				other = func() {
+					_, err := book.ChangeSale(t.Context(), slug, 0, sale.Change{Action: sale.ActionUpdate, Patch: c.second})
 					require.NoError(t, err)
-					require.Equal(t, c.rule, changed.LimitRule)
-					require.Equal(t, sale.PathFast, changed.Path)
-					require.Equal(t, c.frozen, frozen)
-				})
+				}
+				version := int64(0)
+				if seen {
+					now, err := book.Sale(t.Context(), slug)
+					require.NoError(t, err)
+					version = now.Version
+				}
+				changed, err := s.ChangeSale(t.Context(), slug, version, sale.Change{Action: sale.ActionUpdate, Patch: c.first})
+				if seen {
+					require.Equal(t, sale.CodeVersionMismatch, sale.CodeOf(err))
+					require.Equal(t, 1, frozen)
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, c.rule, changed.LimitRule)
+				require.Equal(t, sale.PathFast, changed.Path)
+				require.Equal(t, c.frozen, frozen)
 			})
 		}
 	}
