@@ -50,13 +50,15 @@ setup: ## Install what the tests need and the machine lacks (Debian packages).
 CROWDS := ./internal/cases ./internal/lab/sim ./internal/lab/contest
 # Vetting is the linter's.
 TESTS := -timeout 12m -vet=off
+# Tests that wait for servers leave a core idle, which is one package more.
+PACKAGES := -p $(shell expr $$(nproc) + 1)
 # What takes longest begins first, so that nothing long is left alone at the end.
 LONGEST := ./internal/cli ./lock/redislock ./internal/ledger/pgledger ./internal/ledger/sqliteledger
 .PHONY: test
 test: setup ## Run every test, with the race detector on our code.
 	@mkdir -p $(BIN)/testenv
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -o $(BIN)/testenv/doorbuster ./cmd/doorbuster
-	TESTENV_BINARY=$(CURDIR)/$(BIN)/testenv/doorbuster $(GO) test $(RACE) $(TESTS) $(ARGS) $(LONGEST) $$($(GO) list ./... | grep -Ev '/internal/(cases|lab/contest)$$')
+	TESTENV_BINARY=$(CURDIR)/$(BIN)/testenv/doorbuster $(GO) test $(RACE) $(TESTS) $(PACKAGES) $(ARGS) $(LONGEST) $$($(GO) list ./... | grep -Ev '/internal/(cases|lab/contest)$$')
 	TESTENV_BINARY=$(CURDIR)/$(BIN)/testenv/doorbuster $(GO) test $(TESTS) -p 3 -parallel 4 $(ARGS) $(CROWDS)
 
 .PHONY: lint
