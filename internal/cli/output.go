@@ -42,7 +42,8 @@ func table(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-// listing walks the pages of a listing and returns up to limit entries, all for 0.
+// listing walks the pages of a listing and returns up to limit entries, all for 0. It
+// says where there may be more.
 func listing[T any](
 	ctx context.Context, s *session, r *remote, limit int,
 	fetch func(ctx context.Context, api *client.Client, after string, limit int) (client.Page[T], error),
@@ -67,6 +68,9 @@ func listing[T any](
 		}
 		return nil
 	})
+	if err == nil && limit > 0 && len(all) == limit {
+		err = say(s.Err, "listed are %d, as many as --limit allows; --limit 0 lists all", limit)
+	}
 	return all, err
 }
 

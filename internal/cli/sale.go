@@ -112,6 +112,7 @@ func showSale(s *session, v *client.AdminSale) error {
 	}
 	err := table(s.Out, [][]string{
 		{"sale", v.ID},
+		{"number", number(int64(v.Number))}, // which logs and the keys in Redis bear
 		{"title", orDash(v.Title)},
 		{"status", v.Status},
 		{"version", number(v.Version)},
@@ -217,9 +218,23 @@ type saleRestockCmd struct {
 
 // Run restocks.
 func (c *saleRestockCmd) Run(ctx context.Context, s *session) error {
-	return c.act(ctx, s, "restocked", func(ctx context.Context, api *client.Client) (client.AdminSale, error) {
-		return api.Restock(ctx, c.Sale, 0, client.Restock{SKU: c.Item, Add: c.Add, Stock: c.Stock})
+	var after client.AdminSale
+	err := c.act(ctx, s, "restocked", func(ctx context.Context, api *client.Client) (_ client.AdminSale, err error) {
+		after, err = api.Restock(ctx, c.Sale, 0, client.Restock{SKU: c.Item, Add: c.Add, Stock: c.Stock})
+		return after, err
 	})
+	if err != nil || c.JSON {
+		return err
+	}
+	for _, it := range after.Items {
+		if c.Item != "" && c.Item != it.SKU {
+			continue
+		}
+		if err := say(s.Out, "%s has %d units: %d sold, %d left", it.SKU, it.Stock, it.Sold, it.Left); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type saleDeleteCmd struct{ oneSale }
