@@ -18,6 +18,9 @@ const (
 	nearEnd = 500
 	// maxTries is how often the end of a build is tried before it is given up.
 	maxTries = 5
+	// beats is how often a builder shows that it is at work, at least, in the time of a
+	// lease.
+	beats = 5
 )
 
 // build loads the lanes of a sale and puts it on the fast path. What is durable
@@ -116,9 +119,14 @@ func (w *work) freeze(ctx context.Context) error {
 	return nil
 }
 
+// drain has every slip judged. That raises the lanes' numbers, too, and nothing but the
+// build does from then on.
 func (w *work) drain(ctx context.Context) error {
-	for _, l := range w.lanes {
+	for i, l := range w.lanes {
 		if err := w.k.opts.Drain(ctx, l, &w.build.Sale); err != nil {
+			return err
+		}
+		if err := w.remember(ctx, i); err != nil {
 			return err
 		}
 	}
@@ -151,10 +159,7 @@ func (w *work) load(ctx context.Context) error {
 		return err
 	}
 	for i := range w.lanes {
-		call, cancel := w.call(ctx)
-		err := w.remembers(call, i)
-		cancel()
-		if err != nil {
+		if err := w.remember(ctx, i); err != nil {
 			return err
 		}
 	}
@@ -202,7 +207,7 @@ func (w *work) readAll(ctx context.Context) (l *loader, err error) {
 		return r.EachHolder(ctx, rec.Number, func(h ledger.Holder) error {
 			if h.CoolUntil.IsZero() {
 				silence.Reset(limit)
-				return nil
+				return l.beat(ctx)
 			}
 			return put(stock.Act{Kind: stock.ActReturn, User: h.User, CoolUntil: h.CoolUntil}, "")
 		})
@@ -218,10 +223,11 @@ type loader struct {
 	w     *work
 	items map[string]int
 	ready [][]stock.Act
+	sent  time.Time // the last of them
 }
 
 func (w *work) loader(s *sale.Sale) *loader {
-	l := &loader{w: w, items: make(map[string]int, len(s.Items)), ready: make([][]stock.Act, len(w.lanes))}
+	l := &loader{w: w, items: make(map[string]int, len(s.Items)), ready: make([][]stock.Act, len(w.lanes)), sent: w.k.opts.Clock()}
 	for i := range s.Items {
 		l.items[s.Items[i].SKU] = i
 	}
@@ -250,14 +256,20 @@ func (l *loader) put(ctx context.Context, a stock.Act, sku string) error {
 	return l.send(ctx, i)
 }
 
-func (l *loader) send(ctx context.Context, i int) error {
-	if len(l.ready[i]) == 0 {
+// beat shows other keepers that the build gets on where the ledger has much to tell and
+// the lanes need nothing of it.
+func (l *loader) beat(ctx context.Context) error {
+	if l.w.k.opts.Clock().Sub(l.sent) < ledger.BuildLease/beats {
 		return nil
 	}
+	return l.send(ctx, 0)
+}
+
+func (l *loader) send(ctx context.Context, i int) error {
 	call, cancel := l.w.call(ctx)
 	defer cancel()
 	err := l.w.k.counter.Load(call, l.w.lanes[i], l.w.build.Token, l.ready[i])
-	l.ready[i] = l.ready[i][:0]
+	l.ready[i], l.sent = l.ready[i][:0], l.w.k.opts.Clock()
 	if err == nil {
 		l.w.least[i]++
 	}
@@ -266,6 +278,9 @@ func (l *loader) send(ctx context.Context, i int) error {
 
 func (l *loader) flush(ctx context.Context) error {
 	for i := range l.ready {
+		if len(l.ready[i]) == 0 {
+			continue
+		}
 		if err := l.send(ctx, i); err != nil {
 			return err
 		}
@@ -316,34 +331,45 @@ func (w *work) catchUp(ctx context.Context) error {
 }
 
 // finish puts the lanes in force. Trouble with the counter ends the build: a call that
-// nobody waits for any more may still arrive, and only a newer token keeps it out.
+// nobody waits for any more may still arrive, and only a newer token keeps it out. So it
+// is with a try that is rolled back: what it has loaded stands there under the token, and
+// a server that goes back to it would be opened by it. A try after that only finds out
+// whether the other one was committed.
 func (w *work) finish(ctx context.Context) error {
 	var failed error
+	loaded := false
 	for range maxTries {
 		if err := w.catchUp(ctx); err != nil {
 			return err
 		}
-		began, reached := w.k.opts.Clock(), false
+		began := w.k.opts.Clock()
 		locked, cancel := context.WithTimeout(ctx, lockLimit)
 		after, err := w.k.ledger.FinishBuild(locked, ledger.Finish{
 			Build: w.build, After: w.seq, Salts: salts(w.lanes),
 			Load: func(ctx context.Context, now ledger.Present) error {
-				if w.k.opts.Clock().Sub(began) > lockLimit/2 {
+				switch {
+				case loaded:
+					return errTried
+				case w.k.opts.Clock().Sub(began) > lockLimit/2:
 					return errLate // before anything is under way
 				}
-				reached = true
+				loaded = true
 				return w.settle(ctx, &now)
 			},
 		})
-		late := !reached && locked.Err() != nil && ctx.Err() == nil
+		late := !loaded && locked.Err() != nil && ctx.Err() == nil
 		cancel()
 		if err == nil {
 			w.after = after
 			return nil
 		}
-		if failed = err; late {
-			failed = errors.Join(errLate, err)
+		switch {
+		case errors.Is(err, errTried):
+			return errors.Join(err, failed)
+		case late:
+			err = errors.Join(errLate, err)
 		}
+		failed = err
 		if errors.Is(err, ledger.ErrSuperseded) || errors.Is(err, stock.ErrFrozen) || errors.Is(err, stock.ErrUnavailable) ||
 			errors.Is(err, errForgot) || errors.Is(err, errRule) || ctx.Err() != nil {
 			break
@@ -364,6 +390,9 @@ func salts(lanes []stock.Lane) []uint32 {
 // the counter.
 var errLate = errors.New("handover: the sale was locked for too long by others")
 
+// errTried says that an end of the build was tried and not committed.
+var errTried = errors.New("handover: the ledger has not committed the end of the build")
+
 // errRule says that the records count by a limit rule that is not in force any more.
 var errRule = errors.New("handover: the limit rule has changed during the build")
 
@@ -372,10 +401,7 @@ func (w *work) settle(ctx context.Context, now *ledger.Present) error {
 	if now.Sale.LimitRule != w.read.LimitRule {
 		return errRule
 	}
-	at := w.seq // a try that is rolled back has loaded nothing wrong, and starts from here again
-	err := w.rows(ctx, &now.Sale, now.Delta)
-	w.seq = at
-	if err != nil {
+	if err := w.rows(ctx, &now.Sale, now.Delta); err != nil {
 		return err
 	}
 	for i, l := range w.lanes {
@@ -405,6 +431,12 @@ func (w *work) settle(ctx context.Context, now *ledger.Present) error {
 
 // errForgot says that the server of a lane went back to before something was loaded.
 var errForgot = errors.New("handover: the lane has forgotten part of what was loaded")
+
+func (w *work) remember(ctx context.Context, i int) error {
+	call, cancel := w.call(ctx)
+	defer cancel()
+	return w.remembers(call, i)
+}
 
 // remembers refuses a lane that does not know of everything that was loaded: each
 // step of a build raises the lane's number.

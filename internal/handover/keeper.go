@@ -42,6 +42,8 @@ const (
 	goneLife   = time.Minute
 	silentLife = 10 * time.Second
 	pageSize   = 1000
+	// breath is the pause between two looks that nobody's trouble makes shorter.
+	breath = 50 * time.Millisecond
 	// maxHands is how many sales that run are tended at once, and how many others.
 	maxHands = 8
 )
@@ -192,6 +194,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-pause.C:
 		}
 		k.look(ctx, &tending)
+		if wait(ctx, min(breath, k.opts.Interval)) != nil { // troubles come as often as buyers do
+			return nil
+		}
 		pause.Reset(k.opts.Interval)
 	}
 }

@@ -11,7 +11,9 @@ import (
 // progress is how far a build was seen to have come.
 type progress struct {
 	token int64
-	seq   uint64    // of all lanes together, which each call of the builder raises
+	// seq is of the lanes that it has frozen, together. Each of its calls raises it, and
+	// nobody else's but those of judges, who come to an end with what was queued.
+	seq   uint64
 	moved time.Time // when that was last seen to have grown; zero if never
 }
 
@@ -30,8 +32,10 @@ func (k *Keeper) atWork(ctx context.Context, s *sale.Sale) bool {
 	now := progress{token: s.BuildToken}
 	held := false
 	for i := range at {
-		now.seq += at[i].Seq
-		held = held || at[i].FrozenBy == s.BuildToken
+		if at[i].FrozenBy == s.BuildToken { // others may sell, if their builder got no further
+			now.seq += at[i].Seq
+			held = true
+		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -102,7 +102,8 @@ func TestForgetfulLaneOfANewerEpochIsRemembered(t *testing.T) {
 	require.Equal(t, []handover.Why{handover.WhyPreheat, handover.WhyCold, handover.WhyStale}, w.log.built)
 }
 
-// retracting is a ledger that fails to commit the end of a build, at first.
+// retracting is a ledger that fails to commit the end of a build, at first. Each build
+// asks twice, to know what became of the first.
 type retracting struct {
 	ledger.Ledger
 	fails   int    // so often
@@ -121,11 +122,11 @@ func (r *retracting) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sal
 	return out, err
 }
 
-// The end of a build that is not committed is tried again, and misses nothing of what
-// happened since the orders were read, nor since the last try.
-func TestEndOfABuildIsTriedAgain(t *testing.T) {
+// The end of a build that is not committed is nobody's to put in force any more; the next
+// build misses nothing of what happened since the orders were read, nor since.
+func TestEndOfABuildThatIsNotCommitted(t *testing.T) {
 	t.Parallel()
-	for fails := range 5 {
+	for fails := range 3 {
 		w := newWorld(t)
 		w.sale(20)
 		w.store.Advance(time.Hour)
@@ -141,18 +142,50 @@ func TestEndOfABuildIsTriedAgain(t *testing.T) {
 				buy()
 			}
 		}
-		book := &retracting{Ledger: w.book, fails: fails, between: func() {
+		book := &retracting{Ledger: w.book, fails: 2 * fails, between: func() {
 			buy()
 			last := orders[len(orders)-2]
 			_, err := w.book.Cancel(t.Context(), last.ID, last.User)
 			require.NoError(t, err)
 		}}
 		k := handover.New(book, w.counter, handover.Options{Clock: w.now, Drain: w.drain, Observer: w.log})
+		for i := range fails {
+			k.Look(t.Context())
+			require.Len(t, w.log.failed, i+1)
+			require.ErrorIs(t, w.log.failed[i], errCrashed)
+			require.Equal(t, sale.PathDirect, w.again().Path)
+			w.store.Advance(ledger.BuildLease)
+		}
 		k.Look(t.Context())
-		require.Empty(t, w.log.failed)
-		require.Len(t, orders, 2+fails)
+		require.Len(t, orders, 2+2*fails)
 		w.sound()
 	}
+}
+
+// silent is a ledger whose answer to the end of a build is lost.
+type silent struct {
+	ledger.Ledger
+	lost int
+}
+
+func (s *silent) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sale, error) {
+	out, err := s.Ledger.FinishBuild(ctx, f)
+	if s.lost > 0 && err == nil {
+		s.lost--
+		return sale.Sale{}, errCrashed
+	}
+	return out, err
+}
+
+func TestEndOfABuildWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sale(5)
+	w.store.Advance(time.Hour)
+	k := handover.New(&silent{w.book, 2}, w.counter, handover.Options{Clock: w.now, Drain: w.drain, Observer: w.log})
+	k.Look(t.Context())
+	require.Empty(t, w.log.failed)
+	w.sound()
 }
 
 // contended is a ledger whose locks come late, and whose clock goes on with the bubble's.

@@ -189,8 +189,8 @@ type Mirror interface {
 	// left moves by what that has moved. It returns the version
 	// the lane has afterwards. ErrFrozen, ErrCold, ErrEpoch.
 	Sync(ctx context.Context, l Lane, epoch int64, r Rules) (int64, error)
-	// SetOffset corrects the distance of the lane's clock from the ledger's.
-	// ErrCold, ErrEpoch.
+	// SetOffset corrects the distance of the lane's clock from the ledger's. A frozen
+	// lane has its builder's. ErrFrozen, ErrCold, ErrEpoch.
 	SetOffset(ctx context.Context, l Lane, epoch int64, offset time.Duration) error
 }
 
@@ -296,6 +296,7 @@ type Builder interface {
 	// loaded of it before; an act with the zero id only sets the user's CoolUntil.
 	// What is left does not move. One call is one step of the lane's number, however
 	// many acts it has, so that whoever counts his calls knows when one is forgotten.
+	// Without any it shows that the builder is at work.
 	// ErrInvalid for more than MaxActs, ErrFrozen if the lane is not frozen by the token.
 	Load(ctx context.Context, l Lane, token int64, acts []Act) error
 	// Set gives the lane its rules, what is left, and the journal number that is

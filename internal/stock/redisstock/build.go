@@ -61,7 +61,7 @@ func pairs(out []rueidis.RedisMessage) (map[string]string, error) {
 
 // Load implements stock.Counter.
 func (c *Counter) Load(ctx context.Context, l stock.Lane, token int64, acts []stock.Act) error {
-	if err := stock.CheckLoad(l, acts); err != nil || len(acts) == 0 {
+	if err := stock.CheckLoad(l, acts); err != nil {
 		return err
 	}
 	k, epoch := c.keys(l), decimal(token)

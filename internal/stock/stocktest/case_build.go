@@ -112,9 +112,9 @@ func buildStep(t *testing.T, w *world) {
 		user := name("u", i)
 		acts[i] = stock.Act{ID: w.id(user, "k"), User: user, Quantity: 1, Counted: 1}
 	}
-	for _, load := range [][]stock.Act{acts[:1], acts[:stock.MaxActs]} {
+	for _, load := range [][]stock.Act{acts[:1], acts[:stock.MaxActs], nil} {
 		before := w.read(t)
-		w.load(t, 1, load...)
+		require.NoError(t, w.Counter.Load(t.Context(), w.Lane, 1, load))
 		require.Equal(t, before.Seq+1, w.read(t).Seq)
 	}
 	before := w.read(t)

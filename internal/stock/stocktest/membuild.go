@@ -44,7 +44,7 @@ func (m *Mem) held(l stock.Lane, token int64) (*memLane, error) {
 
 // Load implements stock.Counter.
 func (m *Mem) Load(ctx context.Context, l stock.Lane, token int64, acts []stock.Act) error {
-	if err := stock.CheckLoad(l, acts); err != nil || len(acts) == 0 {
+	if err := stock.CheckLoad(l, acts); err != nil {
 		return err
 	}
 	return do(ctx, m, func() error {

@@ -177,6 +177,8 @@ func (m *Mem) SetOffset(ctx context.Context, l stock.Lane, epoch int64, offset t
 		switch x := m.lane(l); {
 		case x.meta == nil:
 			return stock.ErrCold
+		case x.meta.frozenBy != 0:
+			return stock.ErrFrozen
 		case x.meta.epoch != epoch:
 			return stock.ErrEpoch
 		default:

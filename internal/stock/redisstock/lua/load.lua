@@ -4,7 +4,7 @@
 -- KEYS[1] meta          KEYS[2] buyers:<token>
 -- ARGV[1] token
 -- ARGV[2] the acts, as acts.lua has them; kinds are not looked at
--- ARGV[3…] the users of the acts
+-- ARGV[3…] the users of the acts, who may be none
 --
 -- Returns {'ok'}, or {'frozen'} if the lane is not frozen by the token.
 
@@ -15,7 +15,7 @@ local m = call('HMGET', meta, 'frozen', 'seq')
 if m[1] ~= ARGV[1] then return {'frozen'} end
 
 local n, acts, none = #ARGV - 2, ARGV[2], string.rep('\0', 12)
-local seen, now = call('HMGET', buyers, unpack(ARGV, 3)), {}
+local seen, now = n > 0 and call('HMGET', buyers, unpack(ARGV, 3)), {}
 
 -- put returns a user's records with one more, or with one replaced.
 local function put(records, record)
