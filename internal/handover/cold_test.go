@@ -12,6 +12,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/handover"
+	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
 )
 
@@ -68,4 +69,17 @@ func TestColdSaleIsSoldWhileOneKeeperLoadsIt(t *testing.T) {
 			require.NoError(t, e.Close(t.Context()))
 		}
 	})
+}
+
+// A lane that has lost its tray takes nothing, and nobody could judge what it took.
+func TestLaneWithoutItsTrayIsRebuilt(t *testing.T) {
+	t.Parallel()
+	w, k := running(t, 5)
+	w.take("lost")
+	w.counter.LoseTray(w.lane())
+	w.store.Advance(ledger.BuildLease)
+	k.Look(t.Context())
+	require.Equal(t, []handover.Why{handover.WhyPreheat, handover.WhyCold}, w.log.built)
+	w.sound()
+	w.take("found")
 }

@@ -46,6 +46,9 @@ const (
 	breath = 50 * time.Millisecond
 	// maxHands is how many sales that run are tended at once, and how many others.
 	maxHands = 8
+	// maxBuilders is how many builds there are at once. Each keeps a connection to the
+	// ledger while it loads, and all together leave some to those who sell.
+	maxBuilders = 4
 )
 
 // Why says what a build or a way back was for.
@@ -89,6 +92,8 @@ type Keeper struct {
 	nudge   chan struct{}
 	hands   chan struct{} // one for each sale that is tended at once
 	spare   chan struct{} // the same for sales that are over
+	// builders has one for each build that goes on.
+	builders chan struct{}
 
 	mu      sync.Mutex
 	busy    map[sale.Number]bool      // sales that are being tended
@@ -134,7 +139,8 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Keeper {
 	}
 	return &Keeper{
 		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1),
-		hands: make(chan struct{}, maxHands), spare: make(chan struct{}, maxHands), busy: make(map[sale.Number]bool),
+		hands: make(chan struct{}, maxHands), spare: make(chan struct{}, maxHands),
+		builders: make(chan struct{}, maxBuilders), busy: make(map[sale.Number]bool),
 		frozen: make(map[stock.Lane]since), resting: make(map[sale.Number]rest), stale: make(map[sale.Number]int64),
 		builds: make(map[sale.Number]progress), marks: make(map[stock.Lane]stock.Mark),
 	}

@@ -64,11 +64,11 @@ func TestSaleThatIsFrozenInPartIsBuiltAnew(t *testing.T) {
 				w, k := laned(t, 1000, 2)
 				before := w.again()
 				freeze(t, w, k)
-				keepers := []*handover.Keeper{k}
-				for range 2 {
-					keepers = append(keepers, handover.New(w.book, w.counter, handover.Options{
+				keepers := [3]*handover.Keeper{k}
+				for i := range keepers[1:] {
+					keepers[i+1] = handover.New(w.book, w.counter, handover.Options{
 						Clock: w.now, Drain: w.drain, Observer: w.log, MaxQueued: 1000, Lanes: 2,
-					}))
+					})
 				}
 				const step = ledger.BuildLease / 10
 				for range 30 {
@@ -178,5 +178,40 @@ func TestTroubleIsLookedIntoWithPauses(t *testing.T) {
 		cancel()
 		all.Wait()
 		require.InDelta(t, 200, book.lists.Load(), 5)
+	})
+}
+
+// occupied is a ledger that counts its readers and takes its time for each.
+type occupied struct {
+	ledger.Ledger
+	now, most atomic.Int64
+}
+
+func (o *occupied) Snapshot(ctx context.Context, fn func(ledger.Reader) error) error {
+	o.most.Store(max(o.most.Load(), o.now.Add(1)))
+	defer o.now.Add(-1)
+	if err := pass(ctx, time.Second); err != nil {
+		return err
+	}
+	return o.Ledger.Snapshot(ctx, fn)
+}
+
+// A builder keeps a connection to the ledger for as long as it loads; however many sales
+// have to be built, most of the eight that there are by default are others'.
+func TestBuildsLeaveTheLedgerToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const sales = 20
+		w := newWorld(t)
+		first := w.sale(5)
+		for i := range sales - 1 {
+			w.like(&first, fmt.Sprint("drop", i), first.StartsAt)
+		}
+		w.store.Advance(time.Hour)
+		book := &occupied{Ledger: w.book}
+		k := handover.New(book, w.counter, handover.Options{Clock: time.Now, Drain: w.drain, Observer: w.log})
+		k.Look(t.Context())
+		require.Len(t, w.log.built, sales)
+		require.Equal(t, int64(4), book.most.Load())
 	})
 }

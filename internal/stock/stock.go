@@ -35,7 +35,8 @@ type Counter interface {
 	// the lane to another server meanwhile ends it. ErrCold; ErrStale if the lane has
 	// forgotten something since it began.
 	Holders(ctx context.Context, l Lane) (Holders, error)
-	// Read returns the lane's standing. A lane that is not there is Cold.
+	// Read returns the lane's standing. A lane that is not there is Cold, and so is one
+	// whose tray nobody can judge any more.
 	Read(ctx context.Context, l Lane) (Standing, error)
 	// ReadAll is Read of several lanes, each at an instant of its own.
 	ReadAll(ctx context.Context, lanes []Lane) ([]Standing, error)

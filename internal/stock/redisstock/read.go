@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -184,21 +185,52 @@ func (c *Counter) Read(ctx context.Context, l stock.Lane) (stock.Standing, error
 func (c *Counter) ReadAll(ctx context.Context, lanes []stock.Lane) ([]stock.Standing, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	asked := make(rueidis.Commands, len(lanes))
-	for i, l := range lanes {
-		asked[i] = c.client.B().Hgetall().Key(c.keys(l).meta()).Build()
+	asked := make(rueidis.Commands, 0, 2*len(lanes))
+	for _, l := range lanes { // in this order: a lane that comes to be in between has none of it
+		asked = append(asked, c.client.B().Hgetall().Key(c.keys(l).meta()).Build(), c.client.B().XinfoGroups().Key(c.keys(l).tray()).Build())
 	}
+	answers := c.client.DoMulti(ctx, asked...)
 	out := make([]stock.Standing, len(lanes))
-	for i, answer := range c.client.DoMulti(ctx, asked...) {
-		fields, err := answer.AsStrMap()
+	for i := range lanes {
+		fields, err := answers[2*i].AsStrMap()
 		if err == nil {
 			out[i], err = readMeta(fields)
+		}
+		judged := false
+		if err == nil {
+			judged, err = hasJudges(&answers[2*i+1])
 		}
 		if err != nil {
 			return nil, unavailable("read", err)
 		}
+		if !judged {
+			out[i] = stock.Standing{State: stock.Cold}
+		}
 	}
 	return out, nil
+}
+
+// hasJudges reports whether a tray is there, and the group that judges it. A lane that has
+// lost either sells nothing that anybody would judge.
+func hasJudges(answer *rueidis.RedisResult) (bool, error) {
+	groups, err := answer.ToArray()
+	if e, ok := rueidis.IsRedisErr(err); ok && strings.Contains(e.Error(), "no such key") {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for i := range groups {
+		fields, err := groups[i].AsMap()
+		if err != nil {
+			return false, err
+		}
+		name := fields["name"]
+		if word, err := name.ToString(); err != nil || word == group {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // readMeta reads the fields of meta; none is a cold lane.

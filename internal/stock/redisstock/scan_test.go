@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
 	"github.com/doorbuster/doorbuster/internal/testenv"
 )
@@ -133,4 +134,31 @@ func TestScanOfALaneThatForgets(t *testing.T) {
 	c := open(t, &reader{Client: client, then: func() { server.Must("HINCRBY", key(l, "meta"), "seq", "-1") }})
 	_, err := c.Holders(t.Context(), l)
 	require.ErrorIs(t, err, stock.ErrStale)
+}
+
+// A lane whose tray, or whose group of judges, somebody has removed is no lane any more.
+func TestLaneThatNobodyJudgesIsCold(t *testing.T) {
+	t.Parallel()
+	server := testenv.Redis(t)
+	client := dial(t, server.URL)
+	c := open(t, client)
+	for n, spoil := range map[sale.Number]func(tray string){
+		1: func(tray string) { server.Must("DEL", tray) },
+		2: func(tray string) { server.Must("XGROUP", "DESTROY", tray, "judge") },
+	} {
+		lost, whole := stock.Lane{Sale: n}, stock.Lane{Sale: n, Index: 1}
+		for _, l := range []stock.Lane{lost, whole} {
+			live(t, c, l, 10)
+		}
+		spoil(key(lost, "tray"))
+		at, err := c.ReadAll(t.Context(), []stock.Lane{lost, whole})
+		require.NoError(t, err)
+		require.Equal(t, stock.Standing{State: stock.Cold}, at[0])
+		require.Equal(t, stock.Open, at[1].State)
+		_, err = c.Freeze(t.Context(), lost, 9)
+		require.NoError(t, err)
+		frozen, err := c.Read(t.Context(), lost)
+		require.NoError(t, err)
+		require.Equal(t, stock.Frozen, frozen.State, "a builder brings back what was lost")
+	}
 }

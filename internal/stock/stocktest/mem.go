@@ -135,7 +135,13 @@ func (m *Mem) Holders(ctx context.Context, l stock.Lane) (stock.Holders, error) 
 
 // Read implements stock.Counter.
 func (m *Mem) Read(ctx context.Context, l stock.Lane) (stock.Standing, error) {
-	return call(ctx, m, func() (stock.Standing, error) { return m.lane(l).standing(), nil })
+	return call(ctx, m, func() (stock.Standing, error) {
+		x := m.lane(l)
+		if !x.tray.exists {
+			return stock.Standing{State: stock.Cold}, nil
+		}
+		return x.standing(), nil
+	})
 }
 
 // ReadAll implements stock.Counter.

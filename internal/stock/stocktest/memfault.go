@@ -106,6 +106,14 @@ func (m *Mem) Trim(l stock.Lane, id string) {
 	}
 }
 
+// LoseTray deletes a tray, as somebody with write access might.
+func (m *Mem) LoseTray(l stock.Lane) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.made(l).tray = memTray{}
+	m.wake()
+}
+
 // Snapshot is the whole counter at one instant.
 type Snapshot struct{ lanes map[stock.Lane]*memLane }
 
