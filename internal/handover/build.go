@@ -159,8 +159,10 @@ func (w *work) finish(ctx context.Context) error {
 	var failed error
 	loaded := false
 	for range maxTries {
-		if err := w.catchUp(ctx); err != nil {
-			return err
+		if !loaded { // else the lanes may be in force
+			if err := w.catchUp(ctx); err != nil {
+				return err
+			}
 		}
 		began := w.k.opts.Clock()
 		locked, cancel := context.WithTimeout(ctx, lockLimit)
