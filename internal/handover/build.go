@@ -28,12 +28,6 @@ const maxTries = 5
 //     the token that is the epoch: anybody opens it.
 //  7. unfreeze: the lane sells.
 func (k *Keeper) build(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, error) {
-	select {
-	case k.builders <- struct{}{}:
-		defer func() { <-k.builders }()
-	case <-ctx.Done():
-		return sale.Sale{}, context.Cause(ctx)
-	}
 	started := k.opts.Clock()
 	w, err := k.start(ctx, s)
 	if err != nil {
@@ -73,7 +67,7 @@ func (k *Keeper) start(ctx context.Context, s *sale.Sale) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &work{k: k, build: b, lanes: lanes, least: make([]uint64, len(lanes))}, nil
+	return &work{k: k, build: b, lanes: lanes, steps: make([]int64, len(lanes))}, nil
 }
 
 // lanesOf returns the lanes of a sale, or those that a build of it begins with.
@@ -91,7 +85,7 @@ type work struct {
 	k      *Keeper
 	build  ledger.Build
 	lanes  []stock.Lane
-	least  []uint64  // by lane: below it the lane's own number cannot be, unless it has forgotten something
+	steps  []int64   // by lane: what has been brought there
 	after  sale.Sale // as it is now
 	seq    uint64    // the journal's number that the records contain
 	orders int
@@ -104,26 +98,20 @@ func (w *work) call(ctx context.Context) (context.Context, context.CancelFunc) {
 
 func (w *work) freeze(ctx context.Context) error {
 	w.after = w.build.Sale
-	for i, l := range w.lanes {
+	for _, l := range w.lanes {
 		call, cancel := w.call(ctx)
-		at, err := w.k.counter.Freeze(call, l, w.build.Token)
+		_, err := w.k.counter.Freeze(call, l, w.build.Token)
 		cancel()
 		if err != nil {
 			return err
 		}
-		w.least[i] = at.Seq
 	}
 	return nil
 }
 
-// drain has every slip judged. That raises the lanes' numbers, too, and nothing but the
-// build does from then on.
 func (w *work) drain(ctx context.Context) error {
-	for i, l := range w.lanes {
+	for _, l := range w.lanes {
 		if err := w.k.opts.Drain(ctx, l, &w.build.Sale); err != nil {
-			return err
-		}
-		if err := w.remember(ctx, i); err != nil {
 			return err
 		}
 	}
@@ -243,7 +231,7 @@ func (w *work) settle(ctx context.Context, now *ledger.Present) error {
 		if err := w.k.counter.Set(ctx, l, w.build.Token, set); err != nil {
 			return err
 		}
-		w.least[i]++
+		w.steps[i]++
 		if err := w.remembers(ctx, i); err != nil {
 			return err
 		}
@@ -254,20 +242,12 @@ func (w *work) settle(ctx context.Context, now *ledger.Present) error {
 // errForgot says that the server of a lane went back to before something was loaded.
 var errForgot = errors.New("handover: the lane has forgotten part of what was loaded")
 
-func (w *work) remember(ctx context.Context, i int) error {
-	call, cancel := w.call(ctx)
-	defer cancel()
-	return w.remembers(call, i)
-}
-
-// remembers refuses a lane that does not know of everything that was loaded: each
-// step of a build raises the lane's number.
+// remembers refuses a lane that does not know of everything that was loaded.
 func (w *work) remembers(ctx context.Context, i int) error {
 	at, err := w.k.counter.Read(ctx, w.lanes[i])
-	if err == nil && (at.FrozenBy != w.build.Token || at.Seq < w.least[i]) {
+	if err == nil && (at.State != stock.Frozen || at.FrozenBy != w.build.Token || at.Steps != w.steps[i]) {
 		err = errForgot
 	}
-	w.least[i] = max(w.least[i], at.Seq)
 	return err
 }
 

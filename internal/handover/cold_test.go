@@ -14,6 +14,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/handover"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
 // A sale that runs and was never loaded is sold by the ledger: a crowd at several
@@ -82,4 +83,25 @@ func TestLaneWithoutItsTrayIsRebuilt(t *testing.T) {
 	require.Equal(t, []handover.Why{handover.WhyPreheat, handover.WhyCold}, w.log.built)
 	w.sound()
 	w.take("found")
+}
+
+// A sale that is over and has left meta and buyers without a tray.
+func TestLaneLeftBehindWithoutItsTrayIsCleared(t *testing.T) {
+	t.Parallel()
+	w, k := running(t, 5)
+	w.take("ann")
+	s := w.again()
+	// the way back of a counter that does not answer leaves the lanes behind
+	_, err := w.book.GoDirect(t.Context(), s.Number, s.Epoch, s.Epoch+1)
+	require.NoError(t, err)
+	l := w.lane()
+	w.counter.LoseTray(l)
+	w.store.Advance(2 * time.Hour)
+	for range 5 {
+		k.Look(t.Context())
+		w.store.Advance(2 * time.Minute)
+	}
+	found, err := w.counter.Records(t.Context(), l, "ann")
+	require.NoError(t, err)
+	require.Equal(t, stock.Cold, found.State, "meta and buyers are still there")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,4 +202,36 @@ func TestPreheatWaitsForTheLockAsLongAsItsCaller(t *testing.T) {
 			})
 		})
 	}
+}
+
+// never is a ledger that commits no end of a build.
+type never struct{ ledger.Ledger }
+
+func (n *never) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sale, error) {
+	load := f.Load
+	f.Load = func(ctx context.Context, now ledger.Present) error { return errors.Join(load(ctx, now), errCrashed) }
+	return n.Ledger.FinishBuild(ctx, f)
+}
+
+// An operator is told why the end of a build fails each time.
+func TestPreheatThatFailsForGoodSaysWhy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.sale(5)
+		w.store.Advance(time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for pass(ctx, 50*time.Millisecond) == nil {
+				w.store.Advance(50 * time.Millisecond)
+			}
+		})
+		k := handover.New(&never{w.book}, w.counter, handover.Options{Clock: w.now, Drain: w.drain, Observer: w.log})
+		_, err := k.Preheat(ctx, "drop")
+		cancel()
+		wg.Wait()
+		require.ErrorIs(t, err, errCrashed)
+	})
 }

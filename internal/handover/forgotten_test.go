@@ -102,3 +102,51 @@ func TestServerThatGoesBackToATryThatWasNotCommitted(t *testing.T) {
 	require.Equal(t, sale.PathFast, w.again().Path)
 	w.sound()
 }
+
+// A server that goes back to before the drain has its entries again; workers who take
+// them off once more, each for itself, make up for the load that is forgotten.
+func TestEntriesThatComeBackHideNoForgottenLoad(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.sale(3 * stock.MaxActs)
+	w.store.Advance(time.Hour)
+	early := ledger.Batch{Sale: s.Number, Epoch: s.Epoch}
+	for i := range stock.MaxActs + 10 {
+		user := strconv.Itoa(i)
+		early.Attempts = append(early.Attempts, ledger.Attempt{ID: s.OrderID(user, "k"), User: user, SKU: "a", Quantity: 1})
+	}
+	_, err := w.book.Reserve(t.Context(), early)
+	require.NoError(t, err)
+	k := w.keeper()
+	k.Look(t.Context())
+	w.sound()
+	base := w.counter.steps
+	w.take("queued0")
+	w.take("queued1")
+	l := w.lane()
+	var old stocktest.Snapshot
+	w.counter.before = func(step int) {
+		switch step - base { // 1 freeze, 2 done of both, 3 load, 4 load
+		case 2:
+			old = w.counter.Save()
+		case 4:
+			w.counter.Restore(old)
+			entries, err := w.counter.Look(t.Context(), l, "", 10)
+			require.NoError(t, err)
+			require.Len(t, entries, 2)
+			for i := range entries { // the workers of two instances; all is judged already
+				require.NoError(t, w.counter.Mem.Done(t.Context(), l, entries[i:i+1]))
+			}
+		}
+	}
+	now := w.again()
+	w.store.Advance(ledger.BuildLease)
+	require.NoError(t, k.WhileFrozen(t.Context(), &now, func(context.Context) error { return nil }))
+	w.counter.before = nil
+	for range 3 {
+		w.store.Advance(ledger.BuildLease)
+		k.Look(t.Context())
+	}
+	require.Equal(t, sale.PathFast, w.again().Path)
+	w.sound()
+}

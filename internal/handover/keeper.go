@@ -46,9 +46,9 @@ const (
 	breath = 50 * time.Millisecond
 	// maxHands is how many sales that run are tended at once, and how many others.
 	maxHands = 8
-	// maxBuilders is how many builds there are at once. Each keeps a connection to the
-	// ledger while it loads, and all together leave some to those who sell.
-	maxBuilders = 4
+	// maxReaders is how many builds read from the ledger at once. Each keeps a connection
+	// for as long as it loads, and all together leave some to those who sell.
+	maxReaders = 4
 )
 
 // Why says what a build or a way back was for.
@@ -92,8 +92,7 @@ type Keeper struct {
 	nudge   chan struct{}
 	hands   chan struct{} // one for each sale that is tended at once
 	spare   chan struct{} // the same for sales that are over
-	// builders has one for each build that goes on.
-	builders chan struct{}
+	readers chan struct{} // one for each build that reads from the ledger
 
 	mu      sync.Mutex
 	busy    map[sale.Number]bool      // sales that are being tended
@@ -140,7 +139,7 @@ func New(l ledger.Ledger, c stock.Counter, o Options) *Keeper {
 	return &Keeper{
 		ledger: l, counter: c, opts: o, nudge: make(chan struct{}, 1),
 		hands: make(chan struct{}, maxHands), spare: make(chan struct{}, maxHands),
-		builders: make(chan struct{}, maxBuilders), busy: make(map[sale.Number]bool),
+		readers: make(chan struct{}, maxReaders), busy: make(map[sale.Number]bool),
 		frozen: make(map[stock.Lane]since), resting: make(map[sale.Number]rest), stale: make(map[sale.Number]int64),
 		builds: make(map[sale.Number]progress), marks: make(map[stock.Lane]stock.Mark),
 	}
@@ -386,7 +385,7 @@ func (k *Keeper) nothingLeft(ctx context.Context, s *sale.Sale) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(at, func(l stock.Standing) bool { return l.State != stock.Cold }) {
+	if slices.ContainsFunc(at, func(l stock.Standing) bool { return !l.Gone() }) {
 		return false, nil
 	}
 	k.rest(s, goneLife)

@@ -27,7 +27,10 @@ func (w *work) load(ctx context.Context) error {
 		return err
 	}
 	for i := range w.lanes {
-		if err := w.remember(ctx, i); err != nil {
+		call, cancel := w.call(ctx)
+		err := w.remembers(call, i)
+		cancel()
+		if err != nil {
 			return err
 		}
 	}
@@ -48,6 +51,10 @@ func (w *work) loadAll(ctx context.Context) error {
 // readAll hands every order to a loader. That takes as long as there are orders, but the
 // ledger may not be silent for longer than a call may take.
 func (w *work) readAll(ctx context.Context) (l *loader, err error) {
+	if err = w.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-w.k.readers }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := w.k.opts.CallTimeout
@@ -84,6 +91,27 @@ func (w *work) readAll(ctx context.Context) (l *loader, err error) {
 		err = errSilent
 	}
 	return l, err
+}
+
+// enter waits for its turn to read, and shows other keepers meanwhile that the build is
+// not left behind.
+func (w *work) enter(ctx context.Context) error {
+	l := w.loader(&w.build.Sale)
+	for {
+		turn := time.NewTimer(ledger.BuildLease / beats)
+		select {
+		case w.k.readers <- struct{}{}:
+			turn.Stop()
+			return nil
+		case <-turn.C:
+			if err := l.send(ctx, 0); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			turn.Stop()
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // loader hands records to the lanes of their users.
@@ -139,7 +167,7 @@ func (l *loader) send(ctx context.Context, i int) error {
 	err := l.w.k.counter.Load(call, l.w.lanes[i], l.w.build.Token, l.ready[i])
 	l.ready[i], l.sent = l.ready[i][:0], l.w.k.opts.Clock()
 	if err == nil {
-		l.w.least[i]++
+		l.w.steps[i]++
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
+	"github.com/doorbuster/doorbuster/internal/stock"
 )
 
 // progress is how far a build was seen to have come.
@@ -32,7 +33,7 @@ func (k *Keeper) atWork(ctx context.Context, s *sale.Sale) bool {
 	now := progress{token: s.BuildToken}
 	held := false
 	for i := range at {
-		if at[i].FrozenBy == s.BuildToken { // others may sell, if their builder got no further
+		if at[i].State == stock.Frozen && at[i].FrozenBy == s.BuildToken { // others may sell, if their builder got no further
 			now.seq += at[i].Seq
 			held = true
 		}

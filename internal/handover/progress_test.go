@@ -215,3 +215,49 @@ func TestBuildsLeaveTheLedgerToOthers(t *testing.T) {
 		require.Equal(t, int64(4), book.most.Load())
 	})
 }
+
+// Of two instances with eight sales that take longer to load than a lease, neither takes
+// over what the other has begun, be it loading or waiting for its turn.
+func TestSalesThatWaitForTheLedgerAreNotTakenOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const sales = 8
+		w := newWorld(t)
+		first := w.sale(1000)
+		all := [sales]sale.Sale{first}
+		for i := range all[1:] {
+			all[i+1] = w.like(&first, fmt.Sprint("drop", i), first.StartsAt)
+		}
+		w.store.Advance(time.Hour)
+		for i := range all {
+			s, err := w.book.SaleByNumber(t.Context(), all[i].Number)
+			require.NoError(t, err)
+			b := ledger.Batch{Sale: s.Number, Epoch: s.Epoch}
+			for j := range 120 + 40*(i%3) {
+				user := fmt.Sprint("u", j)
+				b.Attempts = append(b.Attempts, ledger.Attempt{ID: s.OrderID(user, "k"), User: user, SKU: "a", Quantity: 1})
+			}
+			_, err = w.book.Reserve(t.Context(), b)
+			require.NoError(t, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for pass(ctx, 50*time.Millisecond) == nil {
+				w.store.Advance(50 * time.Millisecond)
+			}
+		})
+		for i := range 2 {
+			k := handover.New(&many{w.book, 100 * time.Millisecond}, w.counter, handover.Options{Clock: w.now, Drain: w.drain, Observer: w.log})
+			wg.Go(func() {
+				_ = pass(ctx, time.Duration(i)*170*time.Millisecond)
+				_ = k.Run(ctx)
+			})
+		}
+		_ = pass(ctx, 100*time.Second)
+		cancel()
+		wg.Wait()
+		require.Empty(t, w.log.failed)
+		require.Len(t, w.log.built, sales)
+	})
+}

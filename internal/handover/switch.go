@@ -35,7 +35,7 @@ func (k *Keeper) Preheat(ctx context.Context, slug string) (sale.Sale, error) {
 			}
 		}
 		after, err := k.build(ctx, &s, WhyPreheat)
-		if !overtaken(err) && !errors.Is(err, errRule) && !errors.Is(err, errLate) && !errors.Is(err, errTried) {
+		if !overtaken(err) && !errors.Is(err, errRule) && !errors.Is(err, errLate) {
 			return after, err
 		}
 		if err := wait(ctx, againAfter); err != nil {

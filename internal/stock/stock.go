@@ -36,7 +36,8 @@ type Counter interface {
 	// forgotten something since it began.
 	Holders(ctx context.Context, l Lane) (Holders, error)
 	// Read returns the lane's standing. A lane that is not there is Cold, and so is one
-	// whose tray nobody can judge any more.
+	// whose tray nobody can judge any more: what is left of that tells its Epoch and by
+	// whom it is frozen, and nothing else.
 	Read(ctx context.Context, l Lane) (Standing, error)
 	// ReadAll is Read of several lanes, each at an instant of its own.
 	ReadAll(ctx context.Context, lanes []Lane) ([]Standing, error)
@@ -154,9 +155,12 @@ type Standing struct {
 	State    State // Open, Cold or Frozen
 	Epoch    int64
 	FrozenBy int64 // the build token, 0 if not frozen
-	Version  int64
-	Applied  uint64 // the journal number up to which rows have reached the lane
-	Seq      uint64
+	// Steps is how many calls of Load and Set have reached the lane since it was frozen
+	// by that token; nobody else's call changes it. 0 if not frozen.
+	Steps   int64
+	Version int64
+	Applied uint64 // the journal number up to which rows have reached the lane
+	Seq     uint64
 	// Generation is as in Reply.
 	Generation uint64
 	Queued     int64 // slips in the tray
@@ -173,6 +177,9 @@ type Standing struct {
 	Received map[int]uint64
 	Offset   time.Duration
 }
+
+// Gone reports whether nothing of the lane is there any more.
+func (s *Standing) Gone() bool { return s.State == Cold && s.Epoch == 0 && s.FrozenBy == 0 }
 
 // Mirror carries to a lane what the ledger did without it.
 type Mirror interface {
@@ -295,9 +302,9 @@ type Builder interface {
 	// Load puts records into the keys of the epoch that will be token: an act's id
 	// is recorded with its Quantity (ActReturn: 0) and Counted, in place of what was
 	// loaded of it before; an act with the zero id only sets the user's CoolUntil.
-	// What is left does not move. One call is one step of the lane's number, however
-	// many acts it has, so that whoever counts his calls knows when one is forgotten.
-	// Without any it shows that the builder is at work.
+	// What is left does not move. One call is one step, however many acts it has, so
+	// that whoever counts his calls knows when one is forgotten. Without any it shows
+	// that the builder is at work.
 	// ErrInvalid for more than MaxActs, ErrFrozen if the lane is not frozen by the token.
 	Load(ctx context.Context, l Lane, token int64, acts []Act) error
 	// Set gives the lane its rules, what is left, and the journal number that is

@@ -12,6 +12,7 @@
 //	{<prefix>:<sale>.<lane>.<salt>}:meta     hash    one field each, decimal numbers:
 //	  epoch                    the epoch that the lane sells under; 0 before the first
 //	  frozen                   the build token that freezes it; absent when open
+//	  steps                    calls of load and set since; absent when open
 //	  ready                    1 once a build has set the fields below; absent otherwise
 //	  state                    published, paused or closed; any other is as closed
 //	  starts, ends             the window, ms of the ledger's clock

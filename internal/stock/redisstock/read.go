@@ -204,7 +204,7 @@ func (c *Counter) ReadAll(ctx context.Context, lanes []stock.Lane) ([]stock.Stan
 			return nil, unavailable("read", err)
 		}
 		if !judged {
-			out[i] = stock.Standing{State: stock.Cold}
+			out[i] = stock.Standing{State: stock.Cold, Epoch: out[i].Epoch, FrozenBy: out[i].FrozenBy}
 		}
 	}
 	return out, nil
@@ -251,7 +251,7 @@ func readMeta(fields map[string]string) (stock.Standing, error) {
 		Offset: time.Duration(number("offset")) * time.Millisecond,
 	}
 	if _, frozen := fields["frozen"]; frozen {
-		s.State, s.FrozenBy = stock.Frozen, number("frozen")
+		s.State, s.FrozenBy, s.Steps = stock.Frozen, number("frozen"), number("steps")
 	}
 	for i := range min(number("items"), sale.MaxItems) {
 		s.Stock = append(s.Stock, number("s"+decimal(i)))

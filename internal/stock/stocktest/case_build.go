@@ -115,7 +115,9 @@ func buildStep(t *testing.T, w *world) {
 	for _, load := range [][]stock.Act{acts[:1], acts[:stock.MaxActs], nil} {
 		before := w.read(t)
 		require.NoError(t, w.Counter.Load(t.Context(), w.Lane, 1, load))
-		require.Equal(t, before.Seq+1, w.read(t).Seq)
+		after := w.read(t)
+		require.Equal(t, before.Seq+1, after.Seq)
+		require.Equal(t, before.Steps+1, after.Steps)
 	}
 	before := w.read(t)
 	require.ErrorIs(t, w.Counter.Load(t.Context(), w.Lane, 1, acts), stock.ErrInvalid, "it would be more than one step")

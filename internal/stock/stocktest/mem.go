@@ -46,6 +46,7 @@ type memLane struct {
 type memMeta struct {
 	rules             stock.Rules
 	ready             bool // Set has been called for the build
+	steps             int64
 	epoch, frozenBy   int64
 	applied           uint64
 	seq, generation   uint64
@@ -138,7 +139,8 @@ func (m *Mem) Read(ctx context.Context, l stock.Lane) (stock.Standing, error) {
 	return call(ctx, m, func() (stock.Standing, error) {
 		x := m.lane(l)
 		if !x.tray.exists {
-			return stock.Standing{State: stock.Cold}, nil
+			at := x.standing()
+			return stock.Standing{State: stock.Cold, Epoch: at.Epoch, FrozenBy: at.FrozenBy}, nil
 		}
 		return x.standing(), nil
 	})
@@ -174,7 +176,7 @@ func (x *memLane) standing() stock.Standing {
 	}
 	m := x.meta
 	return stock.Standing{
-		State: m.state(), Epoch: m.epoch, FrozenBy: m.frozenBy, Version: m.rules.Version, Applied: m.applied,
+		State: m.state(), Epoch: m.epoch, FrozenBy: m.frozenBy, Steps: m.steps, Version: m.rules.Version, Applied: m.applied,
 		Seq: m.seq, Generation: m.generation, Queued: m.queued, Taken: m.taken, Returned: m.returned,
 		Stock: slices.Clone(m.rules.Stock), Left: slices.Clone(m.left), Offset: m.offset,
 		Moved: slices.Clone(m.moved), Given: maps.Clone(m.given), Received: maps.Clone(m.received),

@@ -27,7 +27,7 @@ func (m *Mem) Freeze(ctx context.Context, l stock.Lane, token int64) (stock.Stan
 		}
 		delete(x.buyers, x.meta.frozenBy)
 		x.tray.exists = true
-		x.meta.frozenBy, x.meta.ready = token, false
+		x.meta.frozenBy, x.meta.ready, x.meta.steps = token, false, 0
 		x.meta.seq++
 		return x.standing(), nil
 	})
@@ -63,6 +63,7 @@ func (m *Mem) Load(ctx context.Context, l stock.Lane, token int64, acts []stock.
 			x.of(token)[a.User] = buyer
 		}
 		x.meta.seq++
+		x.meta.steps++
 		return nil
 	})
 }
@@ -88,6 +89,7 @@ func (m *Mem) Set(ctx context.Context, l stock.Lane, token int64, s stock.Settin
 		x.settle()
 		x.meta.ready = true
 		x.meta.seq++
+		x.meta.steps++
 		return nil
 	})
 }
@@ -114,7 +116,7 @@ func (m *Mem) Unfreeze(ctx context.Context, l stock.Lane, token int64) error {
 			return stock.ErrCold
 		}
 		delete(x.buyers, x.meta.epoch)
-		x.meta.epoch, x.meta.frozenBy, x.meta.ready = token, 0, false
+		x.meta.epoch, x.meta.frozenBy, x.meta.ready, x.meta.steps = token, 0, false, 0
 		x.meta.seq++
 		x.meta.generation++
 		return nil

@@ -31,7 +31,7 @@ if m[2] ~= ARGV[1] then
 	end
 	if m[2] then call('UNLINK', KEYS[3]) end
 	call('HDEL', meta, 'ready')
-	call('HSET', meta, 'frozen', ARGV[1], 'seq', string.format('%.0f', (m[3] or 0) + 1))
+	call('HSET', meta, 'frozen', ARGV[1], 'steps', 0, 'seq', string.format('%.0f', (m[3] or 0) + 1))
 end
 local all = call('HGETALL', meta)
 table.insert(all, 1, 'ok')

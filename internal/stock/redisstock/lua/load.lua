@@ -57,5 +57,6 @@ for user, records in pairs(now) do
 	end
 end
 if s > 0 then call('HSET', buyers, unpack(set)) end
+call('HINCRBY', meta, 'steps', 1)
 call('HSET', meta, 'seq', string.format('%.0f', m[2] + 1))
 return {'ok'}

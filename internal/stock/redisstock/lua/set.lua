@@ -31,5 +31,6 @@ for i = items, m[3] - 1 do call('HDEL', meta, 's' .. i, 'l' .. i) end
 for _, name in ipairs(call('HKEYS', meta)) do -- of transfers
 	if string.find(name, '^[oix]%d+$') or name == 'w' then call('HDEL', meta, name) end
 end
+call('HINCRBY', meta, 'steps', 1)
 call('HSET', meta, unpack(fields))
 return {'ok'}

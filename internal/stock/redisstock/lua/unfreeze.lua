@@ -18,6 +18,6 @@ if not m[3] then return {'cold'} end
 if m[1] ~= ARGV[2] then return {'again'} end
 
 if KEYS[3] ~= KEYS[2] then call('UNLINK', KEYS[3]) end
-call('HDEL', meta, 'frozen', 'ready')
+call('HDEL', meta, 'frozen', 'ready', 'steps')
 call('HSET', meta, 'epoch', ARGV[1], 'seq', string.format('%.0f', m[4] + 1), 'gen', string.format('%.0f', m[5] + 1))
 return {'ok'}
