@@ -25,7 +25,7 @@ func TestClearThatAnotherFinishes(t *testing.T) {
 			return err
 		}
 		w.store.Advance(ledger.BuildLease) // a long drain
-		now := w.again() //nolint:contextcheck // by the test's own
+		now := w.again()                   //nolint:contextcheck // by the test's own
 		return other.Clear(ctx, &now)
 	}})
 	require.NoError(t, k.Clear(t.Context(), &s))
@@ -54,7 +54,7 @@ func TestChangeThatIsOvertakenWhileItDrains(t *testing.T) {
 		if once {
 			once = false
 			w.store.Advance(ledger.BuildLease) // a long drain
-			now := w.again() //nolint:contextcheck // by the test's own
+			now := w.again()                   //nolint:contextcheck // by the test's own
 			require.NoError(t, other.WhileFrozen(ctx, &now, func(context.Context) error { return nil }))
 		}
 		return w.drain(ctx, l, s)
