@@ -251,7 +251,10 @@ func readMeta(fields map[string]string) (stock.Standing, error) {
 		Offset: time.Duration(number("offset")) * time.Millisecond,
 	}
 	if _, frozen := fields["frozen"]; frozen {
-		s.State, s.FrozenBy, s.Steps = stock.Frozen, number("frozen"), number("steps")
+		s.State, s.FrozenBy = stock.Frozen, number("frozen")
+		if _, counted := fields["steps"]; counted { // else a builder of an older version has it
+			s.Steps = number("steps")
+		}
 	}
 	for i := range min(number("items"), sale.MaxItems) {
 		s.Stock = append(s.Stock, number("s"+decimal(i)))

@@ -27,6 +27,17 @@ func TestReadMeta(t *testing.T) {
 	require.Equal(t, []int64{-7, 0}, s.Moved)
 	require.Equal(t, map[int]stock.Transfer{2: {Epoch: 3, To: 2, Number: 4, Item: 1, Units: 6}, 11: {Epoch: 3, To: 11, Number: 1, Units: 2}}, s.Given)
 	require.Equal(t, map[int]uint64{2: 1<<64 - 1}, s.Received)
+	frozen := sound()
+	frozen["frozen"] = "9"
+	for steps, want := range map[string]int64{"": 0, "12": 12} { // a builder of an older version counts none
+		if steps != "" {
+			frozen["steps"] = steps
+		}
+		s, err = readMeta(frozen)
+		require.NoError(t, err)
+		require.Equal(t, []int64{9, want}, []int64{s.FrozenBy, s.Steps})
+		delete(frozen, "steps")
+	}
 	for _, bad := range []struct{ field, value string }{
 		{"x0", ""},
 		{"x0", "1.5"},
