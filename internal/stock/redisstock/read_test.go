@@ -33,9 +33,9 @@ func TestReadMeta(t *testing.T) {
 		if steps != "" {
 			frozen["steps"] = steps
 		}
-		s, err = readMeta(frozen)
+		at, err := readMeta(frozen)
 		require.NoError(t, err)
-		require.Equal(t, []int64{9, want}, []int64{s.FrozenBy, s.Steps})
+		require.Equal(t, []int64{9, want}, []int64{at.FrozenBy, at.Steps})
 		delete(frozen, "steps")
 	}
 	for _, bad := range []struct{ field, value string }{
