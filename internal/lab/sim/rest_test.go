@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/engine"
@@ -18,6 +19,9 @@ const (
 	tickTime = 500 * time.Millisecond
 	// restTicks is within how many of them everything must have come to rest.
 	restTicks = 60
+	// tidyTicks is the same for lanes of a sale that has left them: keepers that have seen
+	// them gone look again after a minute, if a server has them again.
+	tidyTicks = 130
 	// sellTicks is how long a unit that is free may not be sold: two seconds.
 	sellTicks = 4
 )
@@ -108,13 +112,16 @@ func (w *world) round() {
 // even lets time pass until ledger and counter agree.
 func (w *world) even() {
 	why := ""
-	for range restTicks {
+	for tick := range tidyTicks {
 		if w.failure != "" {
 			return
 		}
 		w.round()
 		if why = w.uneven(); why == "" {
 			return
+		}
+		if tick >= restTicks && !strings.HasSuffix(why, leftBehind) {
+			break
 		}
 		w.trace.remark(func() string { return "not yet: " + why })
 		w.trace.add("time")
@@ -160,6 +167,9 @@ func (w *world) uneven() string {
 	return w.records()
 }
 
+// leftBehind is what behind says of a lane that its sale has left.
+const leftBehind = "is still there"
+
 // behind says in what one lane differs from the sale.
 func (w *world) behind(at *stock.Standing) string {
 	s := &w.books.sale
@@ -167,7 +177,7 @@ func (w *world) behind(at *stock.Standing) string {
 	case w.gone() && (w.rough || at.Epoch == 0): // nobody looks after what a server that went back in time has again
 		return ""
 	case s.Path == sale.PathDirect && at.State != stock.Cold:
-		return "is still there"
+		return leftBehind
 	case s.Path == sale.PathDirect:
 		return ""
 	case at.State != stock.Open || at.Epoch != s.Epoch:
