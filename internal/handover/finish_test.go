@@ -81,27 +81,50 @@ func TestEndOfABuildThatIsNotCommitted(t *testing.T) {
 // silent is a ledger whose answer to the end of a build is lost.
 type silent struct {
 	ledger.Ledger
-	lost int
+	lost  int
+	after func() // runs each time
 }
 
 func (s *silent) FinishBuild(ctx context.Context, f ledger.Finish) (sale.Sale, error) {
 	out, err := s.Ledger.FinishBuild(ctx, f)
 	if s.lost > 0 && err == nil {
 		s.lost--
+		s.after()
 		return sale.Sale{}, errCrashed
 	}
 	return out, err
 }
 
+// What happens after such an end is the couriers' to bring to the lanes, be it much.
 func TestEndOfABuildWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
+	const much = 200 // three rows each, which is more than the end of a build takes
 	w := newWorld(t)
-	w.sale(5)
+	s := w.sale(5)
 	w.store.Advance(time.Hour)
-	k := handover.New(&silent{w.book, 2}, w.counter, handover.Options{Clock: w.now, Drain: w.drain, Observer: w.log})
+	book := &silent{Ledger: w.book, lost: 2, after: func() {
+		for i := range much {
+			key := strconv.Itoa(i)
+			slip := ledger.Slip{Epoch: w.again().Epoch, Terms: s.Terms, TakenAt: w.now()}
+			out, err := w.book.Reserve(t.Context(), ledger.Batch{Sale: s.Number, Attempts: []ledger.Attempt{
+				{ID: s.OrderID("u"+key, key), User: "u" + key, SKU: "b", Quantity: 1, Slip: &slip},
+			}})
+			require.NoError(t, err)
+			_, err = w.book.Cancel(t.Context(), out.Results[0].Order.ID, "u"+key)
+			require.NoError(t, err)
+		}
+	}}
+	o, err := w.reserve("early")
+	require.NoError(t, err)
+	k := handover.New(book, w.counter, handover.Options{Clock: w.now, Drain: w.drain, Observer: w.log})
 	k.Look(t.Context())
 	require.Empty(t, w.log.failed)
-	w.sound()
+	require.Equal(t, 4, w.counter.steps, "freeze, load, set, unfreeze")
+	require.Equal(t, sale.PathFast, w.again().Path)
+	found, err := w.counter.Records(t.Context(), w.lane(), "early")
+	require.NoError(t, err)
+	require.Len(t, found.Orders, 1)
+	require.Equal(t, o.ID, found.Orders[0].ID)
 }
 
 // contended is a ledger whose locks come late, and whose clock goes on with the bubble's.
