@@ -15,24 +15,49 @@ import (
 	"github.com/doorbuster/doorbuster/internal/stock/stocktest"
 )
 
+// inTwoParts returns a sale on the fast path whose orders are loaded by two calls.
+func inTwoParts(t *testing.T) (*world, *handover.Keeper) {
+	t.Helper()
+	w := newWorld(t)
+	s := w.sale(3 * stock.MaxActs)
+	w.store.Advance(time.Hour)
+	early := ledger.Batch{Sale: s.Number, Epoch: s.Epoch}
+	for i := range stock.MaxActs + 10 {
+		user := strconv.Itoa(i)
+		early.Attempts = append(early.Attempts, ledger.Attempt{ID: s.OrderID(user, "k"), User: user, SKU: "a", Quantity: 1})
+	}
+	_, err := w.book.Reserve(t.Context(), early)
+	require.NoError(t, err)
+	k := w.keeper()
+	k.Look(t.Context())
+	w.sound()
+	return w, k
+}
+
+// rebuiltInTheEnd has the sale built, which a fault ends, and wants the next builds to
+// miss nothing.
+func (w *world) rebuiltInTheEnd(k *handover.Keeper) {
+	t := w.t
+	t.Helper()
+	now := w.again()
+	w.store.Advance(ledger.BuildLease)
+	require.NoError(t, k.WhileFrozen(t.Context(), &now, func(context.Context) error { return nil }))
+	w.counter.before = nil
+	require.NotEmpty(t, w.log.failed)
+	for range 3 {
+		w.store.Advance(ledger.BuildLease)
+		k.Look(t.Context())
+	}
+	require.Equal(t, sale.PathFast, w.again().Path)
+	w.sound()
+}
+
 // What is taken off the tray raises the lane's number, too, and makes up for no part of
 // the load that the server forgets.
 func TestLoadThatIsForgottenAfterADrain(t *testing.T) {
 	t.Parallel()
 	for _, queued := range []int{0, 1, 3} {
-		w := newWorld(t)
-		s := w.sale(3 * stock.MaxActs)
-		w.store.Advance(time.Hour)
-		early := ledger.Batch{Sale: s.Number, Epoch: s.Epoch}
-		for i := range stock.MaxActs + 10 {
-			user := strconv.Itoa(i)
-			early.Attempts = append(early.Attempts, ledger.Attempt{ID: s.OrderID(user, "k"), User: user, SKU: "a", Quantity: 1})
-		}
-		_, err := w.book.Reserve(t.Context(), early)
-		require.NoError(t, err)
-		k := w.keeper()
-		k.Look(t.Context())
-		w.sound()
+		w, k := inTwoParts(t)
 
 		first := w.counter.steps + 2 // freeze, then both parts of the load
 		if queued > 0 {
@@ -50,17 +75,7 @@ func TestLoadThatIsForgottenAfterADrain(t *testing.T) {
 				w.counter.Restore(old)
 			}
 		}
-		now := w.again()
-		w.store.Advance(ledger.BuildLease)
-		require.NoError(t, k.WhileFrozen(t.Context(), &now, func(context.Context) error { return nil }))
-		w.counter.before = nil
-		require.NotEmpty(t, w.log.failed)
-		for range 3 {
-			w.store.Advance(ledger.BuildLease)
-			k.Look(t.Context())
-		}
-		require.Equal(t, sale.PathFast, w.again().Path)
-		w.sound()
+		w.rebuiltInTheEnd(k)
 	}
 }
 
@@ -104,22 +119,10 @@ func TestServerThatGoesBackToATryThatWasNotCommitted(t *testing.T) {
 }
 
 // A server that goes back to before the drain has its entries again; workers who take
-// them off once more, each for itself, make up for the load that is forgotten.
+// them off once more, each for itself, make up for no load that is forgotten.
 func TestEntriesThatComeBackHideNoForgottenLoad(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s := w.sale(3 * stock.MaxActs)
-	w.store.Advance(time.Hour)
-	early := ledger.Batch{Sale: s.Number, Epoch: s.Epoch}
-	for i := range stock.MaxActs + 10 {
-		user := strconv.Itoa(i)
-		early.Attempts = append(early.Attempts, ledger.Attempt{ID: s.OrderID(user, "k"), User: user, SKU: "a", Quantity: 1})
-	}
-	_, err := w.book.Reserve(t.Context(), early)
-	require.NoError(t, err)
-	k := w.keeper()
-	k.Look(t.Context())
-	w.sound()
+	w, k := inTwoParts(t)
 	base := w.counter.steps
 	w.take("queued0")
 	w.take("queued1")
@@ -139,14 +142,5 @@ func TestEntriesThatComeBackHideNoForgottenLoad(t *testing.T) {
 			}
 		}
 	}
-	now := w.again()
-	w.store.Advance(ledger.BuildLease)
-	require.NoError(t, k.WhileFrozen(t.Context(), &now, func(context.Context) error { return nil }))
-	w.counter.before = nil
-	for range 3 {
-		w.store.Advance(ledger.BuildLease)
-		k.Look(t.Context())
-	}
-	require.Equal(t, sale.PathFast, w.again().Path)
-	w.sound()
+	w.rebuiltInTheEnd(k)
 }
