@@ -113,6 +113,28 @@ func (r *manyReader) EachHolder(ctx context.Context, n sale.Number, fn func(ledg
 	})
 }
 
+// twoKeepers has two keepers look after the sales for a while, each of whom the ledger
+// takes its time to tell of the holders.
+func (w *world) twoKeepers(d time.Duration) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var all sync.WaitGroup
+	all.Go(func() {
+		for pass(ctx, 50*time.Millisecond) == nil {
+			w.store.Advance(50 * time.Millisecond)
+		}
+	})
+	for i := range 2 {
+		k := handover.New(&many{w.book, 100 * time.Millisecond}, w.counter, handover.Options{Clock: w.now, Drain: w.drain, Observer: w.log})
+		all.Go(func() {
+			_ = pass(ctx, time.Duration(i)*170*time.Millisecond)
+			_ = k.Run(ctx)
+		})
+	}
+	_ = pass(ctx, d)
+	cancel()
+	all.Wait()
+}
+
 // Reading the holders may take longer than a lease, and bring nothing to the lanes.
 func TestTwoKeepersAndManyHolders(t *testing.T) {
 	t.Parallel()
@@ -124,23 +146,7 @@ func TestTwoKeepersAndManyHolders(t *testing.T) {
 			_, err := w.reserve(fmt.Sprint("u", i))
 			require.NoError(t, err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		all.Go(func() {
-			for pass(ctx, 50*time.Millisecond) == nil {
-				w.store.Advance(50 * time.Millisecond)
-			}
-		})
-		for i := range 2 {
-			k := handover.New(&many{w.book, 100 * time.Millisecond}, w.counter, handover.Options{Clock: w.now, Drain: w.drain, Observer: w.log})
-			all.Go(func() {
-				_ = pass(ctx, time.Duration(i)*170*time.Millisecond)
-				_ = k.Run(ctx)
-			})
-		}
-		_ = pass(ctx, 30*time.Second)
-		cancel()
-		all.Wait()
+		w.twoKeepers(30 * time.Second)
 		require.Equal(t, []handover.Why{handover.WhyPreheat}, w.log.built)
 		require.Empty(t, w.log.failed)
 		w.sound()
@@ -240,23 +246,7 @@ func TestSalesThatWaitForTheLedgerAreNotTakenOver(t *testing.T) {
 			_, err = w.book.Reserve(t.Context(), b)
 			require.NoError(t, err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			for pass(ctx, 50*time.Millisecond) == nil {
-				w.store.Advance(50 * time.Millisecond)
-			}
-		})
-		for i := range 2 {
-			k := handover.New(&many{w.book, 100 * time.Millisecond}, w.counter, handover.Options{Clock: w.now, Drain: w.drain, Observer: w.log})
-			wg.Go(func() {
-				_ = pass(ctx, time.Duration(i)*170*time.Millisecond)
-				_ = k.Run(ctx)
-			})
-		}
-		_ = pass(ctx, 100*time.Second)
-		cancel()
-		wg.Wait()
+		w.twoKeepers(100 * time.Second)
 		require.Empty(t, w.log.failed)
 		require.Len(t, w.log.built, sales)
 	})
