@@ -59,18 +59,19 @@ func TestC01FleetStepsAreNotSentTwice(t *testing.T) {
 	left := func() string { return figure("l0") }
 	near := func(user string) *client.Client { return s.gates[0].as(s.token(user)) }
 	warm, err := near("warm").Buy(t.Context(), drop, "the-click", client.Attempt{Quantity: 1})
-	require.NoError(t, err) // the line to the counter is there, and the script
+	require.NoError(t, err) // the server of the counter has the script
 	_, err = s.as("warm").Cancel(t.Context(), warm.Order.ID)
 	require.NoError(t, err)
 	s.settled(drop)
 	ways := map[string]func() (undo func()){
 		"reset": func() func() { return losing(t, lines.redis, script(t, "take")) },
 		"late": func() func() {
-			lines.redis[0].Hold(testenv.Replies)
+			lines.redis[0].HoldBehind(script(t, "take"))
 			return lines.redis[0].Pass
 		},
 	}
-	for way, trouble := range ways {
+	for _, way := range []string{"reset", "late"} {
+		trouble := ways[way]
 		user := "buyer-" + way
 		taken := figure("taken")
 		undo := trouble()
@@ -184,7 +185,7 @@ func TestC13FleetInstanceDiesInTheMiddle(t *testing.T) {
 	_, err := g.as(s.AdminKey()).Buy(t.Context(), drop, "the-click", client.Attempt{Quantity: 1, OnBehalfOf: "first"})
 	require.NoError(t, err) // the line to the counter is there
 	taken := s.fleet.Redis.Must("HGET", meta, "taken")
-	redis.Hold(testenv.Replies)
+	redis.HoldBehind(script(t, "take"))
 	dies(func(c *client.Client) {
 		_, _ = c.Buy(t.Context(), drop, "the-click", client.Attempt{Quantity: 1, OnBehalfOf: "taken"})
 	}, func() bool { return s.fleet.Redis.Must("HGET", meta, "taken") != taken })

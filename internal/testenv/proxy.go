@@ -41,6 +41,7 @@ type Proxy struct {
 	gates    [2]gate
 	losses   [2][]*loss
 	watches  []*watch
+	traps    []*watch // replies are held from their requests on
 }
 
 // gate holds back one direction.
@@ -91,6 +92,7 @@ func (p *Proxy) Pass() {
 		p.gates[i] = gate{}
 		p.losses[i] = nil
 	}
+	p.traps = nil
 	closed := p.listener == nil
 	p.mu.Unlock()
 	if closed {
@@ -121,10 +123,28 @@ func (p *Proxy) Hold(d Direction) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := &watch{seen: make(chan struct{})}
-	if p.gates[d].open == nil {
-		p.gates[d].open = make(chan struct{})
-	}
+	p.gates[d].shut()
 	p.gates[d].held = w
+	return w.seen
+}
+
+// shut holds back what comes from now on.
+func (g *gate) shut() {
+	if g.open == nil {
+		g.open = make(chan struct{})
+	}
+}
+
+// HoldBehind holds Replies, as Hold does, from the moment on at which the next request
+// with the bytes of match is handed to the server: what a client needs before it can
+// ask, as the greeting of a new connection, still comes through. The channel is closed
+// when the server has been sent that request.
+func (p *Proxy) HoldBehind(match string) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := &watch{match: []byte(match), seen: make(chan struct{})}
+	p.traps = append(p.traps, w)
+	p.watches = append(p.watches, w)
 	return w.seen
 }
 
@@ -205,6 +225,17 @@ func (p *Proxy) take(d Direction, request []byte) *loss {
 		return l
 	}
 	return nil
+}
+
+// trap holds the replies if this request is one to begin with.
+func (p *Proxy) trap(request []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.traps)
+	p.traps = slices.DeleteFunc(p.traps, func(w *watch) bool { return bytes.Contains(request, w.match) })
+	if len(p.traps) < before {
+		p.gates[Replies].shut()
+	}
 }
 
 // announce closes the channel of a loss, if it was the last of its number.

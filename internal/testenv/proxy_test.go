@@ -109,6 +109,25 @@ func TestHeldReplies(t *testing.T) {
 	require.NoError(t, <-answer)
 }
 
+func TestHeldBehindARequest(t *testing.T) {
+	t.Parallel()
+	s := testenv.Redis(t, "appendonly no")
+	p := testenv.NewProxy(t, s.Addr)
+	p.HoldBehind("PING")
+	p.Pass()
+	forwarded := p.HoldBehind("INCR")
+	client := through(t, p) // the greeting comes through
+	require.NoError(t, do(t, client, "PING"), "Pass has ended that")
+	answer := make(chan error, 1)
+	go func() { answer <- do(t, client, "INCR", "n") }()
+	happens(t, forwarded)
+	require.Eventually(t, func() bool { return s.Must("GET", "n") == "1" }, 5*time.Second, time.Millisecond)
+	require.Empty(t, answer)
+	p.Pass()
+	require.NoError(t, <-answer)
+	require.NoError(t, do(t, client, "INCR", "n"), "once")
+}
+
 func TestHeldRequests(t *testing.T) {
 	t.Parallel()
 	s := testenv.Redis(t, "appendonly no")

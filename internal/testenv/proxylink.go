@@ -65,6 +65,7 @@ func (l *link) requests() {
 		if lost != nil {
 			l.doomed.Store(lost)
 		}
+		l.proxy.trap(request)
 		if _, err = l.server.Write(request); err != nil {
 			return
 		}
