@@ -50,7 +50,7 @@
 //
 // Who waits for a queued order sits in one room. News of other instances and the
 // journal rows of this process wake those they concern; as a net, everybody who
-// waits is looked up once a second, all in one reading. Nobody polls for himself.
+// waits is looked up about once a second, all in one reading. Nobody polls for himself.
 //
 // # Ahead of the journal
 //

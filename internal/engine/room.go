@@ -11,7 +11,7 @@ import (
 
 // room is where callers wait until their queued orders are judged. They are woken
 // by news of other instances and by the journal rows of this process; as a net,
-// all of them together are looked up once a second. Nobody polls for himself.
+// all of them together are looked up about once a second. Nobody polls for himself.
 type room struct {
 	ledger ledger.Ledger
 	opts   *Options
@@ -33,8 +33,10 @@ type waiter struct {
 }
 
 const (
-	// netInterval is how often all who wait are looked up, news or not.
-	netInterval = time.Second
+	// netInterval is how often all who wait are looked up, news or not. Waits are of
+	// whole seconds: this is less, so that a last look comes before their ends and
+	// does not race with them.
+	netInterval = 900 * time.Millisecond
 	// maxWait is the longest that anybody may wait.
 	maxWait = 20 * time.Second
 )
@@ -163,17 +165,26 @@ func (r *room) run(ctx context.Context) {
 		if r.empty() {
 			due = nil
 		}
+		all := false
 		select {
 		case <-r.wake:
-			if due == nil {
-				net.Reset(netInterval) // the first one in an empty room
+			select { // both may be there
+			case <-due:
+				all = true
+			default:
 			}
-			r.deliver(ctx, r.take())
 		case <-due:
-			net.Reset(netInterval)
-			r.deliver(ctx, r.everybody())
+			all = true
 		case <-ctx.Done():
 			return
+		}
+		if all || due == nil { // nil: this is the first one in an empty room
+			net.Reset(netInterval)
+		}
+		if all {
+			r.deliver(ctx, r.everybody())
+		} else {
+			r.deliver(ctx, r.take())
 		}
 	}
 }

@@ -114,7 +114,10 @@ func (w *world) wait() {
 	}
 	d := time.Duration(ms[w.rng.IntN(most)]) * time.Millisecond
 	w.trace.add("time ", d.String())
-	w.pass(d)
+	// Each is a little longer than the one before, so that the timers of what began at
+	// different times do not end together: those of one instant fire in any order.
+	w.waits++
+	w.pass(d + time.Duration(w.waits)*1009*time.Nanosecond)
 	w.settle()
 	w.expire()
 }

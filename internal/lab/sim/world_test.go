@@ -38,6 +38,7 @@ type world struct {
 	slots   [2]*instance
 
 	tick    int
+	waits   int // how often time has passed
 	rounds  int // of the time after the faults
 	running int
 	mu      sync.Mutex
