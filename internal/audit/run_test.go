@@ -57,7 +57,7 @@ func (s *shop) live(tb testing.TB, random *rand.Rand, n int) {
 			_, err = s.book.Expire(ctx, due.IDs)
 			require.NoError(tb, err)
 		case what < 17:
-			after, err := s.book.Refund(ctx, some().ID, random.IntN(2) == 0)
+			after, err := s.book.Refund(ctx, some().ID, ledger.Refunding{Restock: random.IntN(2) == 0})
 			require.True(tb, err == nil || sale.CodeOf(err) == sale.CodeIllegalState, err)
 			if err == nil && after.PaymentID != "" && random.IntN(2) == 0 {
 				_, err = s.book.RefundDone(ctx, sale.DeriveRefundID(after.PaymentID))

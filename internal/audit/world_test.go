@@ -273,7 +273,7 @@ func (s *shop) tell(tb testing.TB) {
 
 	erin := s.buy(tb, "erin", priced, 1) // pays and is refunded; the money goes back
 	s.pay(tb, "ch-erin", &erin, sale.PaymentSucceeded)
-	_, err = s.book.Refund(ctx, erin.ID, false)
+	_, err = s.book.Refund(ctx, erin.ID, ledger.Refunding{})
 	require.NoError(tb, err)
 	_, err = s.book.RefundDone(ctx, sale.DeriveRefundID("ch-erin"))
 	require.NoError(tb, err)

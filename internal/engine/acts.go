@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -77,26 +78,46 @@ func (e *Engine) Refund(ctx context.Context, id sale.OrderID, restock bool) (sal
 // refund ends a paid order in the ledger. Without restock that is a cut, and which of
 // several lanes would lose the unit is not the one that gets it back: it would sell
 // again. So none of them sells meanwhile, as with any other cut.
-func (e *Engine) refund(ctx context.Context, id sale.OrderID, restock bool) (o sale.Order, err error) { //nolint:revive // as above
+func (e *Engine) refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error) { //nolint:revive // as above
 	if restock || e.opts.WhileFrozen == nil {
-		return e.ledger.Refund(ctx, id, restock)
+		return e.ledger.Refund(ctx, id, ledger.Refunding{Restock: restock})
 	}
+	for range maxMoves + 1 {
+		o, err := e.writeOff(ctx, id)
+		if !errors.Is(err, ledger.ErrWrongEpoch) {
+			return o, err
+		}
+	}
+	return sale.Order{}, sale.Busy()
+}
+
+// writeOff refunds an order whose units leave the stock, while no lane sells if there
+// are several. ledger.ErrWrongEpoch if the sale has changed its path in the meantime.
+func (e *Engine) writeOff(ctx context.Context, id sale.OrderID) (o sale.Order, err error) {
+	anywhere := func() (sale.Order, error) { return e.ledger.Refund(ctx, id, ledger.Refunding{}) }
 	s, err := e.ledger.SaleByNumber(ctx, id.Sale())
-	if err != nil || s.Path != sale.PathFast || len(s.Salts) < 2 {
-		return e.ledger.Refund(ctx, id, restock) // it says what there is to say
+	if err != nil {
+		return anywhere() // it says what there is to say
+	}
+	onDirect := ledger.Refunding{Path: sale.PathDirect}
+	switch {
+	case s.Path == sale.PathDirect:
+		return e.ledger.Refund(ctx, id, onDirect)
+	case len(s.Salts) < 2:
+		return anywhere()
 	}
 	found, err := e.ledger.OrdersByID(ctx, []sale.OrderID{id})
 	if err != nil || found[id].State != sale.Paid { // nothing will change
-		return e.ledger.Refund(ctx, id, restock)
+		return anywhere()
 	}
 	begun := false
 	err = e.opts.WhileFrozen(ctx, &s, func(ctx context.Context) (err error) {
 		begun = true
-		o, err = e.ledger.Refund(ctx, id, restock)
+		o, err = e.ledger.Refund(ctx, id, onDirect)
 		return err
 	})
 	if !begun { // a counter that does not answer keeps nobody from his money
-		return e.ledger.Refund(ctx, id, restock)
+		return anywhere()
 	}
 	return o, err
 }

@@ -239,7 +239,7 @@ func TestLimitRuleThatChangesDuringABuild(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.book.Pay(t.Context(), sale.Payment{ID: "p", Order: o.ID, Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
 	require.NoError(t, err)
-	_, err = w.book.Refund(t.Context(), o.ID, true)
+	_, err = w.book.Refund(t.Context(), o.ID, ledger.Refunding{Restock: true})
 	require.NoError(t, err)
 	w.counter.before = func(step int) {
 		if step != 2 { // the first Load: the snapshot has been read
@@ -280,7 +280,7 @@ func TestRefundsDuringABuildCountByTheRuleOfItsReading(t *testing.T) {
 			require.NoError(t, err)
 			_, err = w.book.Pay(t.Context(), sale.Payment{ID: o.ID.String(), Order: o.ID, Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
 			require.NoError(t, err)
-			_, err = w.book.Refund(t.Context(), o.ID, true)
+			_, err = w.book.Refund(t.Context(), o.ID, ledger.Refunding{Restock: true})
 			require.NoError(t, err)
 		}
 	}

@@ -207,13 +207,16 @@ func withArticle(s sale.OrderState) string {
 }
 
 // Refund implements Orders.
-func (b *Book) Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error) { //nolint:revive // restock is the shop's own choice, carried through
+func (b *Book) Refund(ctx context.Context, id sale.OrderID, r Refunding) (sale.Order, error) {
 	return b.onOrder(ctx, id, func(d *desk, o sale.Order) error {
 		switch o.State {
 		case sale.Refunded:
 			return nil
 		case sale.Paid:
-			if err := d.refund(o); err != nil || restock {
+			if r.Path != "" && r.Path != d.rec.Path {
+				return ErrWrongEpoch
+			}
+			if err := d.refund(o); err != nil || r.Restock {
 				return err
 			}
 			return d.writeOff(o)

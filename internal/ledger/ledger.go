@@ -178,11 +178,18 @@ type Orders interface {
 	// nothing was done, split the list.
 	Expire(ctx context.Context, ids []sale.OrderID) (int, error)
 	// Refund ends a paid order and leaves a refund record for its charge.
-	// restock puts the units up again; else they leave the stock. Repeated on a
-	// refunded order it returns it unchanged.
-	Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error)
+	// Repeated on a refunded order it returns it unchanged. ErrWrongEpoch if the
+	// sale is not on the path of r.
+	Refund(ctx context.Context, id sale.OrderID, r Refunding) (sale.Order, error)
 	// Buyers returns the hash of each user that has any order in the sale.
 	Buyers(ctx context.Context, n sale.Number) ([]uint64, error)
+}
+
+// Refunding is what becomes of the units of an order that is refunded.
+type Refunding struct {
+	Restock bool // they are put up again; else they leave the stock
+	// Path, if set, is the one that the sale must be on when an order is refunded.
+	Path sale.Path
 }
 
 // OrderFilter selects orders; zero fields select everything.

@@ -247,7 +247,7 @@ func TestWhatEndsAnOrderReachesTheLane(t *testing.T) {
 		}
 		_, err := f.Cancel(t.Context(), f.id("cancels"), "")
 		require.NoError(t, err)
-		_, err = f.Refund(t.Context(), f.id("refunds"), true)
+		_, err = f.Refund(t.Context(), f.id("refunds"), ledger.Refunding{Restock: true})
 		require.NoError(t, err)
 		f.world.Advance(10 * time.Second)
 		require.Equal(t, 1, settle.New(f, settle.Options{}).Sweep(t.Context(), time.Now()))

@@ -144,7 +144,7 @@ func (l *life) live(t *rapid.T, a act) {
 		})
 		business(t, err)
 	case "refund":
-		_, err := l.Refund(ctx, l.order(a), a.Done)
+		_, err := l.Refund(ctx, l.order(a), ledger.Refunding{Restock: a.Done})
 		business(t, err)
 	case "restock":
 		add := a.N

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/sale"
 	"github.com/doorbuster/doorbuster/internal/stock"
 )
@@ -180,7 +181,7 @@ func TestCourierThatMeetsNewerRulesReadsThem(t *testing.T) {
 		require.NoError(t, other.Round(t.Context()))
 		_, err = f.Pay(t.Context(), sale.Payment{ID: "p", Order: f.id("a"), Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
 		require.NoError(t, err)
-		_, err = f.Refund(t.Context(), f.id("a"), true)
+		_, err = f.Refund(t.Context(), f.id("a"), ledger.Refunding{Restock: true})
 		require.NoError(t, err)
 		require.NoError(t, one.Round(t.Context()))
 		records, err := f.counter.Records(t.Context(), f.lane(), "a")
@@ -203,7 +204,7 @@ func TestRowsCountByTheRulesOfTheirStretch(t *testing.T) {
 		require.NoError(t, err)
 		_, err = f.Pay(t.Context(), sale.Payment{ID: "p", Order: f.id("a"), Status: sale.PaymentSucceeded, Amount: 100, Currency: "EUR"})
 		require.NoError(t, err)
-		_, err = f.Refund(t.Context(), f.id("a"), true)
+		_, err = f.Refund(t.Context(), f.id("a"), ledger.Refunding{Restock: true})
 		require.NoError(t, err)
 		require.NoError(t, courier.Round(t.Context()))
 		records, err := f.counter.Records(t.Context(), f.lane(), "a")

@@ -93,8 +93,8 @@ func (p *ledgerPort) Expire(ctx context.Context, list []sale.OrderID) (int, erro
 	return through(ctx, p.port, p.write("Expire"), func(ctx context.Context) (int, error) { return p.Ledger.Expire(ctx, list) })
 }
 
-func (p *ledgerPort) Refund(ctx context.Context, id sale.OrderID, restock bool) (sale.Order, error) {
-	return through(ctx, p.port, p.write("Refund "+id.String()), func(ctx context.Context) (sale.Order, error) { return p.Ledger.Refund(ctx, id, restock) })
+func (p *ledgerPort) Refund(ctx context.Context, id sale.OrderID, r ledger.Refunding) (sale.Order, error) {
+	return through(ctx, p.port, p.write("Refund "+id.String()), func(ctx context.Context) (sale.Order, error) { return p.Ledger.Refund(ctx, id, r) })
 }
 
 func (p *ledgerPort) Buyers(ctx context.Context, number sale.Number) ([]uint64, error) {

@@ -139,6 +139,7 @@ func buildLease(t *testing.T, w *world) {
 
 func buildOvertaken(t *testing.T, w *world) {
 	s := w.open(t, nil)
+	paid := w.pay(t, w.take(t, s, "ann", "k", 1), "p")
 	slow, err := w.ledger.StartBuild(t.Context(), s.Number, s.Epoch)
 	require.NoError(t, err)
 	w.Advance(ledger.BuildLease)
@@ -158,6 +159,8 @@ func buildOvertaken(t *testing.T, w *world) {
 	w.writes(t, s, nil, func() {
 		_, changeErr := w.ledger.ChangeSale(t.Context(), s.Slug, 0, sale.Change{Action: sale.ActionPause, Path: sale.PathDirect})
 		require.ErrorIs(t, changeErr, ledger.ErrWrongEpoch)
+		_, refundErr := w.ledger.Refund(t.Context(), paid.ID, ledger.Refunding{Path: sale.PathDirect})
+		require.ErrorIs(t, refundErr, ledger.ErrWrongEpoch)
 		for _, way := range [][2]int64{{slow.Sale.Epoch, slow.Token - 1}, {fast.Epoch, fast.Epoch}, {fast.Epoch, slow.Token}, {fast.Epoch + 1, fast.Epoch + 2}} {
 			_, directErr := w.ledger.GoDirect(t.Context(), s.Number, way[0], way[1])
 			require.ErrorIs(t, directErr, ledger.ErrWrongEpoch)
@@ -165,6 +168,12 @@ func buildOvertaken(t *testing.T, w *world) {
 	})
 	w.direct(t, fast)
 	overtaken()
+	refunded, err := w.ledger.Refund(t.Context(), paid.ID, ledger.Refunding{Path: sale.PathDirect})
+	require.NoError(t, err)
+	require.Equal(t, sale.Refunded, refunded.State)
+	again, err := w.ledger.Refund(t.Context(), paid.ID, ledger.Refunding{Path: sale.PathFast})
+	require.NoError(t, err, "nothing changes")
+	require.Equal(t, refunded, again)
 	require.Greater(t, w.read(t, s).Epoch, quick.Token)
 }
 

@@ -84,7 +84,7 @@ func (w *world) acts(t *testing.T) []act {
 		{name: "pay twice", do: pay(takes["twice"], "p-twice-2")},
 		{name: "pay late", do: pay(takes["late"], "p-late")},
 		{name: "refund without restock", do: func(ctx context.Context, l ledger.Ledger) error {
-			_, err := l.Refund(ctx, takes["back"].ID, false)
+			_, err := l.Refund(ctx, takes["back"].ID, ledger.Refunding{})
 			return err
 		}},
 		{name: "refund done", do: func(ctx context.Context, l ledger.Ledger) error {

@@ -250,7 +250,7 @@ func slipListed(t *testing.T, w *world) {
 		}
 		_, err := w.ledger.Cancel(t.Context(), o.ID, "ann")
 		requireCode(t, sale.CodeIllegalState, err)
-		_, err = w.ledger.Refund(t.Context(), o.ID, true)
+		_, err = w.ledger.Refund(t.Context(), o.ID, ledger.Refunding{Restock: true})
 		requireCode(t, sale.CodeIllegalState, err)
 		n, err := w.ledger.Expire(t.Context(), []sale.OrderID{o.ID})
 		require.NoError(t, err)

@@ -53,12 +53,12 @@ func (w *world) stateActs() map[string]func(t *testing.T, o sale.Order) string {
 		},
 		"refund": func(t *testing.T, o sale.Order) string {
 			t.Helper()
-			_, err := w.ledger.Refund(t.Context(), o.ID, true)
+			_, err := w.ledger.Refund(t.Context(), o.ID, ledger.Refunding{Restock: true})
 			return said(err)
 		},
 		"refund, no restock": func(t *testing.T, o sale.Order) string {
 			t.Helper()
-			_, err := w.ledger.Refund(t.Context(), o.ID, false)
+			_, err := w.ledger.Refund(t.Context(), o.ID, ledger.Refunding{})
 			return said(err)
 		},
 		"pay": func(t *testing.T, o sale.Order) string {
@@ -163,7 +163,7 @@ func stateForeign(t *testing.T, w *world) {
 	for _, id := range []sale.OrderID{s.OrderID("ann", "other"), {0, 0, 0x7f, 1, 9}, {}} {
 		_, err := w.ledger.Order(t.Context(), id)
 		require.Equal(t, foreign, err)
-		_, err = w.ledger.Refund(t.Context(), id, true)
+		_, err = w.ledger.Refund(t.Context(), id, ledger.Refunding{Restock: true})
 		require.Equal(t, foreign, err)
 		_, err = w.ledger.Pay(t.Context(), sale.Payment{ID: "p", Order: id, Status: sale.PaymentSucceeded, Amount: 1, Currency: "EUR"})
 		require.Equal(t, foreign, err)

@@ -227,7 +227,7 @@ func (l *life) live(o op) string {
 		n, err := l.w.ledger.Expire(ctx, []sale.OrderID{l.id(o.Slot)})
 		return l.answer(strconv.Itoa(n), err)
 	case "refund":
-		after, err := l.w.ledger.Refund(ctx, l.order(o), o.Flag)
+		after, err := l.w.ledger.Refund(ctx, l.order(o), ledger.Refunding{Restock: o.Flag})
 		return l.answer(l.told(&after), err)
 	case "done":
 		r, err := l.w.ledger.RefundDone(ctx, sale.DeriveRefundID(l.charge(o.Charge)))

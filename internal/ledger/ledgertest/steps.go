@@ -198,7 +198,7 @@ func (w *world) lapse(t *testing.T, o sale.Order) sale.Order {
 
 func (w *world) refund(t *testing.T, o sale.Order, restock bool) sale.Order {
 	t.Helper()
-	after, err := w.ledger.Refund(t.Context(), o.ID, restock)
+	after, err := w.ledger.Refund(t.Context(), o.ID, ledger.Refunding{Restock: restock})
 	require.NoError(t, err)
 	require.Equal(t, sale.Refunded, after.State)
 	return after
