@@ -25,6 +25,9 @@ const (
 	// blockingConns bounds the connections of calls that wait in the server, one
 	// for each reader of a tray, and one for each long pipeline and each scan.
 	blockingConns = 512
+	// multiplex makes two connections of those that all other calls to a server
+	// share, whatever cores this machine has: which is how the client would choose.
+	multiplex = 1
 	// topologyEvery is how often sentinels and cluster are asked who is who,
 	// beyond what they tell by themselves: a message may be missed.
 	topologyEvery = 5 * time.Second
@@ -143,6 +146,9 @@ func (o *Options) client(u redisurl.URL) (rueidis.ClientOption, error) {
 		AlwaysPipelining:  true,
 		ForceSingleClient: u.Kind == redisurl.Single,
 		ClusterOption:     rueidis.ClusterOption{ShardsRefreshInterval: topologyEvery, MaxMovedRedirections: maxRedirections},
+	}
+	if u.Kind != redisurl.Cluster {
+		option.PipelineMultiplex = multiplex
 	}
 	if u.Kind == redisurl.Sentinel {
 		option.Sentinel = rueidis.SentinelOption{

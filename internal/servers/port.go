@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // Ports of servers that are started again on the same port come from below the
@@ -20,14 +21,32 @@ const (
 	bindAttempts = 5
 )
 
+// kept are the ports that this process has been given, each held by its UDP twin: a
+// server that is away for a moment, and whoever looks for it meanwhile, must not meet
+// the server of another process.
+var kept struct { //nolint:gochecknoglobals // they belong to the process
+	sync.Mutex
+	twins []net.PacketConn
+}
+
 // FreePort returns a loopback port on which nobody listens, nor on the one that a
-// node of a Redis Cluster would take besides.
+// node of a Redis Cluster would take besides. It is given to nobody else, here or in
+// another process that asks for ports, as long as this process lives.
 func FreePort() (int, error) {
 	for range 200 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort) //nolint:gosec // no secret
-		if canListen(port) && canListen(port+busDistance) {
-			return port, nil
+		twin, err := net.ListenPacket("udp", Loopback(port))   //nolint:noctx // as below
+		if err != nil {
+			continue
 		}
+		if !canListen(port) || !canListen(port+busDistance) {
+			_ = twin.Close()
+			continue
+		}
+		kept.Lock()
+		kept.twins = append(kept.twins, twin)
+		kept.Unlock()
+		return port, nil
 	}
 	return 0, errors.New("no loopback port is free")
 }

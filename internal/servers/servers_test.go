@@ -3,6 +3,7 @@ package servers_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,17 @@ import (
 
 	"github.com/doorbuster/doorbuster/internal/servers"
 )
+
+func TestPortsAreGivenOnce(t *testing.T) {
+	t.Parallel()
+	port, err := servers.FreePort()
+	require.NoError(t, err)
+	_, err = new(net.ListenConfig).ListenPacket(t.Context(), "udp", servers.Loopback(port))
+	require.Error(t, err, "by which other processes pass over it")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", servers.Loopback(port))
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+}
 
 func TestRedisKeepsItsPortOverACrash(t *testing.T) {
 	t.Parallel()
