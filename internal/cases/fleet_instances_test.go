@@ -48,6 +48,7 @@ func TestFleetWorkerWakesUpAfterItsSlipsWereTakenOver(t *testing.T) {
 	s := f.open(drop, 120, 1, 2)
 	th := f.throng(drop, 16)
 	th.took(5)
+	until(t, "the worker is at the lane", func() bool { return f.judges(s, sleeper) })
 	<-slow.Hold(testenv.Requests) // it can claim, and not judge
 	until(t, "the worker has slips that it cannot judge", func() bool { return f.claimed(s, sleeper) > 0 })
 	require.NoError(t, sleeper.Signal(syscall.SIGSTOP))
@@ -57,6 +58,12 @@ func TestFleetWorkerWakesUpAfterItsSlipsWereTakenOver(t *testing.T) {
 	slow.Pass()
 	th.took(5)
 	th.prove()
+}
+
+// judges reports whether a worker has been at the tray since it was started.
+func (f *fleet) judges(s client.AdminSale, worker *testenv.Server) bool {
+	f.t.Helper()
+	return strings.Contains(f.Redis.Must("XINFO", "CONSUMERS", f.lane(s, "tray"), "judge"), fmt.Sprintf("-%d-", worker.Pid()))
 }
 
 // claimed counts the entries of the tray that a worker has claimed and not done.

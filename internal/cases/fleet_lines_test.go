@@ -2,10 +2,8 @@ package cases_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -196,7 +194,7 @@ func TestC13FleetInstanceDiesInTheMiddle(t *testing.T) {
 	until(t, "the worker judges again", func() bool {
 		s.queue(name("warm", warm), drop)
 		warm++
-		return strings.Contains(s.fleet.Redis.Must("XINFO", "CONSUMERS", s.fleet.lane(published, "tray"), "judge"), fmt.Sprintf("-%d-", g.Pid()))
+		return s.fleet.judges(published, g.Server)
 	})
 	book.Hold(testenv.Requests) // it claims what others take, and cannot judge it
 	queued := 0
