@@ -3,6 +3,7 @@ package handover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -20,7 +21,9 @@ const maxTries = 5
 //  2. freeze: buyers of a fast sale are told busy. Left behind, the lane is rebuilt
 //     by anybody after two seconds.
 //  3. drain: the slips of the old lane are orders, so nobody is robbed.
-//  4. direct: buyers buy from the ledger while the lane is loaded.
+//  4. direct: buyers buy from the ledger while the lane is loaded. So they do if a slip
+//     cannot be judged, which is the end of the build: it is judged when it can be, if
+//     units are left.
 //  5. load: the records of the new epoch, beside those in force.
 //  6. finish: under the sale's lock, the last rows and what is left; the commit
 //     puts path and epoch in force. Left behind before the commit, or rolled back, it
@@ -33,7 +36,7 @@ func (k *Keeper) build(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, e
 	if err != nil {
 		return sale.Sale{}, err
 	}
-	if err := inTurn(ctx, w.freeze, w.drain, w.stepAside, w.load, w.finish, w.open); err != nil {
+	if err := inTurn(ctx, w.freeze, w.makeWay, w.load, w.finish, w.open); err != nil {
 		if sale.CodeOf(err) == sale.CodeSaleNotFound { // put away meanwhile: nobody else looks after its lanes
 			err = errors.Join(err, w.erase(ctx))
 		}
@@ -109,13 +112,29 @@ func (w *work) freeze(ctx context.Context) error {
 	return nil
 }
 
+// errUndrained says that slips in a frozen lane cannot be judged.
+var errUndrained = errors.New("handover: slips in the tray cannot be judged")
+
 func (w *work) drain(ctx context.Context) error {
 	for _, l := range w.lanes {
-		if err := w.k.opts.Drain(ctx, l, &w.build.Sale); err != nil {
+		switch err := w.k.opts.Drain(ctx, l, &w.build.Sale); {
+		case errors.Is(err, stock.ErrUnavailable):
 			return err
+		case err != nil:
+			return fmt.Errorf("%w: %w", errUndrained, err)
 		}
 	}
 	return nil
+}
+
+// makeWay has the queued judged and lets buyers buy from the ledger, who must not wait
+// for a slip that cannot be judged.
+func (w *work) makeWay(ctx context.Context) error {
+	err := w.drain(ctx)
+	if err == nil || errors.Is(err, errUndrained) {
+		err = errors.Join(err, w.stepAside(ctx))
+	}
+	return err
 }
 
 // stepAside lets buyers of a fast sale buy from the ledger while the build goes on,

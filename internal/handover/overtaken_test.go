@@ -2,6 +2,7 @@ package handover_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,6 +44,46 @@ func TestWayToTheDirectPathWhoseCounterIsLost(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, sale.PathDirect, s.Path)
 }
+
+// A slip that cannot be judged keeps no sale from selling, and no operator from his act.
+func TestSlipThatCannotBeJudgedKeepsNobodyFromBuying(t *testing.T) {
+	t.Parallel()
+	for about, act := range map[string]func(context.Context, *handover.Keeper, *sale.Sale) error{
+		"a look": func(ctx context.Context, k *handover.Keeper, s *sale.Sale) error {
+			k.Stale(s.Number, s.Epoch)
+			k.Look(ctx)
+			return nil
+		},
+		"a way back": func(ctx context.Context, k *handover.Keeper, s *sale.Sale) error {
+			_, err := k.Route(ctx, s.Slug, 0, sale.PathDirect)
+			return err
+		},
+		"a change": func(ctx context.Context, k *handover.Keeper, s *sale.Sale) error {
+			return k.WhileFrozen(ctx, s, func(context.Context) error { return nil })
+		},
+	} {
+		w, _ := running(t, 5)
+		w.take("stuck")
+		bad := true
+		k := handover.New(w.book, w.counter, handover.Options{Clock: w.now, Observer: w.log, Drain: func(ctx context.Context, l stock.Lane, s *sale.Sale) error {
+			if bad {
+				return errStuck
+			}
+			return w.drain(ctx, l, s)
+		}})
+		s := w.again()
+		require.NoError(t, act(t.Context(), k, &s), about)
+		now := w.again()
+		require.Equal(t, sale.PathDirect, now.Path, about)
+		w.store.Advance(ledger.BuildLease)
+		bad = false
+		k.Look(t.Context())
+		back := w.again()
+		require.Equal(t, now.Preferred, back.Path, about)
+	}
+}
+
+var errStuck = errors.New("the row is damaged")
 
 // A drain that takes longer than a lease may be overtaken; the operator's act is done.
 func TestChangeThatIsOvertakenWhileItDrains(t *testing.T) {

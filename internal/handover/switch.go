@@ -96,7 +96,8 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // direct takes a fast sale to the direct path. A counter that does not answer
-// cannot be drained; its slips are judged when it does, if units are left.
+// cannot be drained, nor a slip that the ledger cannot bear; what is left is judged when
+// it can be, if units are left.
 func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, error) {
 	w, err := k.start(ctx, s)
 	if err != nil {
@@ -104,7 +105,7 @@ func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, 
 	}
 	drained := true
 	if err := inTurn(ctx, w.freeze, w.drain); err != nil {
-		if !errors.Is(err, stock.ErrUnavailable) {
+		if !errors.Is(err, stock.ErrUnavailable) && !errors.Is(err, errUndrained) {
 			return sale.Sale{}, err
 		}
 		drained = false
@@ -131,12 +132,12 @@ func (k *Keeper) WhileFrozen(ctx context.Context, s *sale.Sale, do func(context.
 	for now.Path == sale.PathFast {
 		w, err := k.start(ctx, &now)
 		if err == nil {
-			err = inTurn(ctx, w.freeze, w.drain, w.stepAside)
+			err = inTurn(ctx, w.freeze, w.makeWay)
 		}
 		if err == nil {
 			return w.rebuildAfter(ctx, do)
 		}
-		if !overtaken(err) {
+		if !overtaken(err) && !errors.Is(err, errUndrained) { // undrained, the sale is on the direct path
 			return err
 		}
 		if err = wait(ctx, againAfter); err != nil {

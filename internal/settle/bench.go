@@ -60,6 +60,8 @@ type bench struct {
 	troubled bool
 	resume   time.Time
 	back     backOff
+	// alive is the ledger's time when it last gave a sign of life while slips failed.
+	alive time.Time
 }
 
 // add puts an entry on the bench.
@@ -102,7 +104,10 @@ func (b *bench) round(ctx context.Context) error {
 func (b *bench) probe(ctx context.Context) error {
 	call, cancel := b.j.call(ctx)
 	defer cancel()
-	_, err := b.j.ledger.Now(call)
+	now, err := b.j.ledger.Now(call)
+	if err == nil {
+		b.alive = now
+	}
 	return err
 }
 
@@ -127,7 +132,10 @@ func (b *bench) next() (time.Duration, bool) {
 	return max(0, at.Sub(b.j.opts.Clock())), true
 }
 
-func (b *bench) idle() bool { return len(b.open) == 0 && len(b.done) == 0 }
+func (b *bench) idle() bool { return b.left() == 0 }
+
+// left counts what is on the bench.
+func (b *bench) left() int { return len(b.open) + len(b.done) }
 
 // full reports whether no more entries should come to the bench for now.
 func (b *bench) full() bool { return b.troubled || len(b.open) > maxLetters }
@@ -186,14 +194,15 @@ func (b *bench) inParts(wanted func(*task) bool, do func([]*task) error) error {
 }
 
 // suspect lets others go before a task that failed alone without being refused. If
-// it goes on failing where others succeed, it is treated like a refused one.
+// it goes on failing where others succeed, it is treated like a refused one; so it is
+// where there are no others, once the ledger, which answers, would only find it too late.
 func (b *bench) suspect(t *task, cause error) {
 	if b.successes > t.failedAt {
 		t.failures++
 	}
 	t.alone, t.failedAt = true, b.successes
 	t.due = b.j.opts.Clock().Add(maxBackOff)
-	if t.failures > b.j.opts.Tries && t.letter == nil {
+	if t.letter == nil && (t.failures > b.j.opts.Tries || b.alive.Sub(t.slip.TakenAt) > ledger.MaxQueued) {
 		b.giveUp(t, cause)
 	}
 }

@@ -2,6 +2,7 @@ package settle_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -292,6 +293,50 @@ func TestDrainAsksATiredLedgerForLess(t *testing.T) {
 		j = settle.NewJudge(dead, f.counter, options("w", &witness{}))
 		require.ErrorIs(t, j.Drain(t.Context(), f.lane(), &f.sale), errHook)
 		require.Len(t, f.tray(t), 1)
+	})
+}
+
+// A slip that cannot be judged keeps nobody's place but its own, and nobody waiting.
+func TestDrainLeavesASlipThatIsStuck(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 1000, func(t *testing.T, f *floor) {
+		f.take(t, "breaker")
+		who := f.fresh(300)
+		for _, user := range who {
+			f.take(t, user) // one entry each
+		}
+		j := settle.NewJudge(&picky{Ledger: f, limit: 10_000, breaker: "breaker"}, f.counter, options("w", &witness{}))
+		began := time.Now()
+		require.ErrorIs(t, j.Drain(t.Context(), f.lane(), &f.sale), errHook)
+		require.Less(t, time.Since(began), 8*time.Second)
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 300}, f.states(t, who...))
+		require.Len(t, f.tray(t), 1)
+		require.ErrorIs(t, j.Drain(t.Context(), f.lane(), &f.sale), errHook)
+
+		f.pass(ledger.MaxQueued + time.Second)
+		require.NoError(t, j.Drain(t.Context(), f.lane(), &f.sale))
+		require.Equal(t, map[sale.OrderState]int{sale.Rejected: 1}, f.states(t, "breaker"))
+	})
+}
+
+// Nor does a letter that the ledger does not take.
+func TestDrainLeavesALetterThatIsStuck(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 10, func(t *testing.T, f *floor) {
+		f.counter.Plant(f.lane(), map[string]string{"garbage": "1"})
+		f.take(t, "a")
+		l := &hookedLedger{Ledger: f}
+		l.set(func(call string) error {
+			if call == "Park" {
+				return fmt.Errorf("the letters: %w", ledger.ErrConstraint)
+			}
+			return nil
+		}, nil)
+		j := settle.NewJudge(l, f.counter, options("w", &witness{}))
+		began := time.Now()
+		require.Error(t, j.Drain(t.Context(), f.lane(), &f.sale))
+		require.Less(t, time.Since(began), 8*time.Second)
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 1}, f.states(t, "a"))
 	})
 }
 

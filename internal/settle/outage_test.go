@@ -146,6 +146,41 @@ func TestSlipThatBreaksTheLedgerIsFoundAndParked(t *testing.T) {
 	})
 }
 
+// The same where nobody buys any more, so that no other slip shows that it is not an
+// outage.
+func TestSlipThatBreaksTheLedgerOfAQuietLaneEnds(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 10, func(t *testing.T, f *floor) {
+		leave := hire(t, &picky{Ledger: f, limit: 10_000, breaker: "breaker"}, f.counter, options("w", &witness{}))
+		f.take(t, "breaker")
+		f.pass(ledger.MaxQueued - time.Second)
+		require.Equal(t, map[sale.OrderState]int{sale.Queued: 1}, f.states(t, "breaker"), "it may yet be judged")
+		f.pass(time.Minute)
+		leave()
+		require.Equal(t, map[sale.OrderState]int{sale.Rejected: 1}, f.states(t, "breaker"))
+		require.Empty(t, f.tray(t))
+		f.inStep(t)
+	})
+}
+
+// An outage that lasts longer than a slip may wait parks nobody.
+func TestLongOutageParksNobody(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 10, func(t *testing.T, f *floor) {
+		l := &hookedLedger{Ledger: f}
+		leave := hire(t, l, f.counter, options("w", &witness{}))
+		l.set(func(string) error { return errHook }, nil)
+		f.take(t, "a", "b")
+		f.pass(2 * ledger.MaxQueued)
+		l.set(nil, nil)
+		f.pass(10 * time.Second)
+		leave()
+		require.Empty(t, f.letters(t))
+		require.Equal(t, map[sale.OrderState]int{sale.Rejected: 2}, f.states(t, "a", "b"), "too late, says the ledger")
+		f.inStep(t)
+	})
+}
+
 func TestOutageOfTheCounterIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	onFloor(t, 100, func(t *testing.T, f *floor) {
