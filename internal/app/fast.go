@@ -150,12 +150,10 @@ func (w *laneWatch) attrs(l stock.Lane, more ...any) []any {
 }
 
 // Judged implements settle.LaneObserver.
-func (w *laneWatch) Judged(l stock.Lane, slips int, took time.Duration, err error) {
-	if err != nil {
-		w.Failed(l, settle.DoingJudge, err)
-		return
+func (w *laneWatch) Judged(_ stock.Lane, slips int, took time.Duration, err error) {
+	if err == nil { // else Failed is told of it
+		w.Lanes.Judged(slips, took)
 	}
-	w.Lanes.Judged(slips, took)
 }
 
 // Settled implements settle.LaneObserver.

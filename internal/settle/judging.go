@@ -132,7 +132,7 @@ func (w *Worker) gather(ctx context.Context) {
 	look := time.NewTicker(lookAround)
 	defer look.Stop()
 	left := true // others may have left something before this start
-	for w.waitForRoom(ctx) {
+	for w.waitForRoom(ctx, look.C) {
 		select {
 		case <-look.C:
 			w.measure(ctx)
@@ -140,14 +140,17 @@ func (w *Worker) gather(ctx context.Context) {
 		default:
 		}
 		var err error
+		wait := w.opts.Wait
 		// Whose ledger does not answer must not keep its slips by taking them over
 		// from itself.
 		if left && !w.in.stuck(w.opts.Clock(), lookAround) {
-			left, err = w.takeOver(ctx)
+			if left, err = w.takeOver(ctx); left {
+				wait = 0 // the rest of it does not wait for new ones
+			}
 		}
 		claimed := false
 		if err == nil {
-			claimed, err = w.claim(ctx, w.opts.Wait)
+			claimed, err = w.claim(ctx, wait)
 		}
 		switch {
 		case err != nil:
@@ -162,14 +165,17 @@ func (w *Worker) gather(ctx context.Context) {
 	}
 }
 
-// waitForRoom waits until more may be gathered and reports whether ctx goes on.
-func (w *Worker) waitForRoom(ctx context.Context) bool {
+// waitForRoom waits until more may be gathered and reports whether ctx goes on. It looks
+// at the length of the tray meanwhile, which grows fastest then.
+func (w *Worker) waitForRoom(ctx context.Context, look <-chan time.Time) bool {
 	for ctx.Err() == nil {
 		if w.in.space() > 0 {
 			return true
 		}
 		select {
 		case <-w.in.room:
+		case <-look:
+			w.measure(ctx)
 		case <-ctx.Done():
 		}
 	}
@@ -221,7 +227,15 @@ func (w *Worker) takeOver(ctx context.Context) (bool, error) {
 	if err != nil || len(entries) == 0 {
 		return false, err
 	}
-	w.opts.Observer.TookOver(w.lane, len(entries))
+	others := 0
+	for i := range entries {
+		if !w.in.holds(entries[i].ID) {
+			others++
+		}
+	}
+	if others > 0 {
+		w.opts.Observer.TookOver(w.lane, others)
+	}
 	w.received(entries)
 	signal(w.in.ready)
 	return len(entries) == takeOverPage, nil

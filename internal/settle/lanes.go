@@ -34,7 +34,7 @@ type Lanes struct {
 
 	turns  int       // of lanes that are too many
 	turned time.Time // when the last of them began
-	seated time.Time // when the last of its lanes found a judge
+	seated time.Time // since when each of its lanes has a judge; zero while one has none
 }
 
 // service is the work on one lane.
@@ -42,8 +42,9 @@ type service struct {
 	// ended is closed when the judge has gone home.
 	ended chan struct{}
 	// leaving tells the judge to go when nothing waits, and cold says that he found no
-	// tray.
+	// tray. since is when his lane's turn was over, zero while it is not.
 	leaving, cold atomic.Bool
+	since         time.Time
 	// stopJudge and stopCourier end the two; courier is nil where none runs.
 	stopJudge   context.CancelFunc
 	courier     *Courier
@@ -64,9 +65,9 @@ const (
 	// are long over: nobody can take from it, unless its server finds it again.
 	restCold = time.Minute
 	// turnFor is how long a turn lasts where there are more lanes than are served at
-	// once, from when each of its lanes has a judge: those of the turn before go home
-	// first, when nothing waits there. Where something always does, the turn is over
-	// after maxTurn.
+	// once, from when each of its lanes has a judge. Those of the turn before go home
+	// first: when nothing waits there, or as long after, with the batch that they are
+	// at. However long that takes, the turn is over after maxTurn.
 	turnFor = time.Second
 	maxTurn = 10 * time.Second
 )
@@ -148,8 +149,8 @@ func (m *Lanes) look(ctx context.Context) error {
 	}
 	outOfUse = slices.DeleteFunc(outOfUse, m.rests)
 	at := m.opts.Clock()
-	if at.Sub(m.seated) >= turnFor || at.Sub(m.turned) >= maxTurn {
-		m.turned, m.turns = at, m.turns+1
+	if !m.seated.IsZero() && at.Sub(m.seated) >= turnFor || at.Sub(m.turned) >= maxTurn {
+		m.turned, m.seated, m.turns = at, time.Time{}, m.turns+1
 	}
 	kept := min(len(outOfUse), m.opts.MaxLanes/8) // some of those are always seen to
 	jobs := m.turn(inUse, m.opts.MaxLanes-kept)
@@ -159,16 +160,17 @@ func (m *Lanes) look(ctx context.Context) error {
 		now[j.lane] = true
 	}
 	m.dismiss(now, wanted)
+	waiting := false
 	for _, j := range jobs {
-		known := m.serving[j.lane] != nil
 		if j.sale.Path == sale.PathFast {
 			m.serve(ctx, j.lane, j.sale)
 		} else {
 			m.clearUp(ctx, j.lane, j.sale)
 		}
-		if !known {
-			m.seated = at
-		}
+		waiting = waiting || m.serving[j.lane] == nil
+	}
+	if !waiting && m.seated.IsZero() {
+		m.seated = at
 	}
 	return nil
 }
@@ -234,6 +236,7 @@ func (m *Lanes) serve(ctx context.Context, l stock.Lane, s *sale.Sale) {
 		return
 	}
 	at.leaving.Store(false)
+	at.since = time.Time{}
 	if at.courier != nil {
 		return
 	}
@@ -261,6 +264,7 @@ func (m *Lanes) clearUp(ctx context.Context, l stock.Lane, s *sale.Sale) {
 		return
 	}
 	m.leave(at)
+	at.since = time.Time{}
 	if !known {
 		m.resting[l] = rest{epoch: s.Epoch}
 	}
@@ -327,12 +331,21 @@ func (m *Lanes) tidy() {
 }
 
 // dismiss lets the workers go whose lanes are not to be served now, once nothing
-// waits there, and forgets those that are of no sale any more.
+// waits there, and those that do not go in time, where something always does or the
+// counter does not answer, after the batch they are at. It forgets lanes that are of no
+// sale any more.
 func (m *Lanes) dismiss(now, wanted map[stock.Lane]bool) {
-	for l, at := range m.serving {
-		if !now[l] {
-			m.leave(at)
+	at := m.opts.Clock()
+	for l, service := range m.serving {
+		switch {
+		case now[l]:
+			continue
+		case service.since.IsZero():
+			service.since = at
+		case wanted[l] && at.Sub(service.since) >= turnFor: // it has other turns; a deleted sale has none
+			service.stopJudge()
 		}
+		m.leave(service)
 	}
 	maps.DeleteFunc(m.resting, func(l stock.Lane, _ rest) bool { return !wanted[l] })
 }

@@ -18,8 +18,8 @@ func NewDeadLetters(l ledger.Ledger) *DeadLetters { return &DeadLetters{ledger: 
 // once took has gone back, so it competes afresh and may be rejected. The order is
 // returned, and the letter is closed. Repeated, it returns the same order.
 //
-// CodeLetterNotFound; CodeIllegalState for a letter that was dropped, is not
-// authentic, has an order that has ended, or is refused by the database still: the
+// CodeLetterNotFound; CodeIllegalState for a letter that was dropped, even in the
+// meantime, is not authentic, has an order that has ended, or is refused by the database still: the
 // letter stays as it is.
 func (d *DeadLetters) Replay(ctx context.Context, id ledger.LetterID) (sale.Order, error) {
 	l, err := d.ledger.Letter(ctx, id)
@@ -46,7 +46,11 @@ func (d *DeadLetters) Replay(ctx context.Context, id ledger.LetterID) (sale.Orde
 			return sale.Order{}, err
 		}
 	}
-	_, err = d.ledger.CloseLetter(ctx, id, ledger.LetterReplayed)
+	closed, err := d.ledger.CloseLetter(ctx, id, ledger.LetterReplayed)
+	if err == nil && closed.State != ledger.LetterReplayed {
+		err = sale.IllegalState("somebody dropped the letter while it was replayed: its order "+o.ID.String()+" is "+string(o.State),
+			"cancel the order if nobody is to have it")
+	}
 	return o, err
 }
 

@@ -101,7 +101,7 @@ func (r *reader) task(entry string, i int, s *stock.Slip) task {
 		raw := stock.AppendSlip(nil, s)
 		place := place(r.lane, entry, i)
 		return task{letter: &ledger.Letter{
-			ID: letterID("slip", place, raw), Sale: r.lane.Sale, Place: place, Raw: raw,
+			ID: letterID("slip", r.lane.Sale, place, raw), Sale: r.lane.Sale, Place: place, Raw: raw,
 			Cause: fmt.Sprintf("no instance made this slip: order %s, taken at %s, asked for at %s", s.ID, s.TakenAt.Format(time.RFC3339Nano), s.AskedAt.Format(time.RFC3339Nano)),
 		}}
 	}
@@ -125,7 +125,7 @@ func (r *reader) unreadable(e *stock.Entry, from int, err error) task {
 	raw := rawEntry(e)
 	place := place(r.lane, e.ID, from)
 	return task{letter: &ledger.Letter{
-		ID: letterID("entry", place, raw), Sale: r.lane.Sale, Place: place, Cause: brief(err), Raw: raw[:min(len(raw), ledger.MaxRaw)],
+		ID: letterID("entry", r.lane.Sale, place, raw), Sale: r.lane.Sale, Place: place, Cause: brief(err), Raw: raw[:min(len(raw), ledger.MaxRaw)],
 	}}
 }
 
@@ -164,15 +164,15 @@ func (t *task) refused(l stock.Lane, cause error) {
 	a.Slip = &s
 	raw := stock.AppendSlip(nil, &stock.Slip{ID: a.ID, User: a.User, Item: t.item, Quantity: a.Quantity, MAC: t.mac})
 	t.letter = &ledger.Letter{
-		ID: letterID("order", a.ID.String(), nil), Sale: l.Sale, Place: place(l, t.paper.entry.ID, t.index), Cause: brief(cause), Raw: raw, Attempt: &a,
+		ID: letterID("order", l.Sale, a.ID.String(), nil), Sale: l.Sale, Place: place(l, t.paper.entry.ID, t.index), Cause: brief(cause), Raw: raw, Attempt: &a,
 	}
 }
 
 // letterID derives the id of a letter from what it is about and where that was
 // found, so that parking twice makes one.
-func letterID(what, place string, raw []byte) ledger.LetterID {
+func letterID(what string, n sale.Number, place string, raw []byte) ledger.LetterID {
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "doorbuster letter\n%s\n%s\n", what, place)
+	_, _ = fmt.Fprintf(h, "doorbuster letter\n%s\nsale %d\n%s\n", what, n, place)
 	h.Write(raw)
 	return ledger.LetterID(h.Sum(nil)[:len(ledger.LetterID{})])
 }

@@ -1,8 +1,12 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -47,6 +51,7 @@ type Sweeper struct {
 	ledger ledger.Orders
 	opts   Options
 	aside  map[sale.OrderID]pause
+	stuck  map[sale.Number]bool // sales that could not be worked on in this sweep or the last
 }
 
 type pause struct {
@@ -68,7 +73,7 @@ func New(l ledger.Orders, o Options) *Sweeper {
 	if o.Observer == nil {
 		o.Observer = nobody{}
 	}
-	return &Sweeper{ledger: l, opts: o, aside: make(map[sale.OrderID]pause)}
+	return &Sweeper{ledger: l, opts: o, aside: make(map[sale.OrderID]pause), stuck: make(map[sale.Number]bool)}
 }
 
 type nobody struct{}
@@ -97,22 +102,25 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // is any steady clock; it only paces the orders set aside.
 func (s *Sweeper) Sweep(ctx context.Context, now time.Time) int {
 	ended := 0
+	stuck := make(map[sale.Number]bool) // sales that are left to the next sweep
 	for more := true; more && ctx.Err() == nil; {
 		var n int
 		var err error
-		n, more, err = s.page(ctx, now)
+		n, more, err = s.page(ctx, now, stuck)
 		ended += n
 		if err != nil {
 			s.opts.Observer.Refused(sale.OrderID{}, err)
 		}
 	}
+	s.stuck = stuck
 	s.opts.Observer.Swept(ended, len(s.aside))
 	return ended
 }
 
 // page ends one page of due holds, and reports whether there may be more. Orders set
-// aside are skipped without eating into the page.
-func (s *Sweeper) page(ctx context.Context, now time.Time) (ended int, more bool, err error) {
+// aside are skipped without eating into the page. Sales that were stuck come last, once a
+// sweep.
+func (s *Sweeper) page(ctx context.Context, now time.Time, stuck map[sale.Number]bool) (ended int, more bool, err error) {
 	limit := s.opts.Batch + len(s.aside)
 	call, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
 	defer cancel()
@@ -122,8 +130,16 @@ func (s *Sweeper) page(ctx context.Context, now time.Time) (ended int, more bool
 	}
 	s.opts.Observer.Behind(due.Overdue)
 	aside := len(s.aside)
-	for _, group := range bySale(s.ready(due.IDs, now)) {
-		n, err := s.end(ctx, group, now)
+	groups := bySale(s.ready(due.IDs, now))
+	rank := map[bool]int{true: 1}
+	for _, number := range slices.SortedFunc(maps.Keys(groups), func(a, b sale.Number) int {
+		return cmp.Or(rank[s.stuck[a]]-rank[s.stuck[b]], cmp.Compare(a, b))
+	}) {
+		if stuck[number] {
+			s.leave(groups[number], now)
+			continue
+		}
+		n, err := s.end(ctx, groups[number], now, stuck)
 		ended += n
 		if err != nil {
 			return ended, false, err
@@ -163,7 +179,7 @@ func bySale(ids []sale.OrderID) map[sale.Number][]sale.OrderID {
 // end ends the holds of one sale. Orders that the ledger refuses are found by
 // halving and set aside; a sale that cannot be worked on at all waits for the
 // next sweep, so that it never stops the others. Only the end of ctx is an error.
-func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, now time.Time) (int, error) {
+func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, now time.Time, stuck map[sale.Number]bool) (int, error) {
 	ended, err := s.expire(ctx, ids)
 	if err == nil {
 		return ended, nil
@@ -172,7 +188,7 @@ func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, now time.Time) (i
 		return 0, ctx.Err()
 	}
 	if !refusal(err) {
-		s.setAside(ids, now, err)
+		s.trouble(ids, now, err, stuck)
 		return 0, nil
 	}
 	ledger.Bisect(len(ids), func(from, to int) error {
@@ -180,8 +196,12 @@ func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, now time.Time) (i
 		ended += n
 		return err
 	}, func(i int, err error) {
-		if ctx.Err() == nil {
-			s.setAside(ids[i:i+1], now, err)
+		switch {
+		case ctx.Err() != nil:
+		case refusal(err):
+			s.setAside(ids[i], now, err)
+		default: // the ledger broke down while it looked for the culprit
+			s.trouble(ids[i:i+1], now, err, stuck)
 		}
 	})
 	return ended, ctx.Err()
@@ -207,25 +227,35 @@ func (s *Sweeper) expire(ctx context.Context, ids []sale.OrderID) (int, error) {
 	return n, err
 }
 
-// setAside leaves orders alone for a while. Pauses grow only for what the ledger
-// refuses: trouble passes, and then the units must sell again within two seconds,
-// however long it lasted.
-func (s *Sweeper) setAside(ids []sale.OrderID, now time.Time, why error) {
-	s.opts.Observer.Refused(ids[0], why)
+// setAside leaves an order alone that the ledger refuses, each time for longer.
+func (s *Sweeper) setAside(id sale.OrderID, now time.Time, why error) {
+	s.opts.Observer.Refused(id, why)
+	p, known := s.aside[id]
+	if !known {
+		p.next = firstPause
+	}
+	s.put(id, pause{until: now.Add(p.next), next: min(2*p.next, maxPause)})
+}
+
+// trouble leaves a sale alone that cannot be worked on now.
+func (s *Sweeper) trouble(ids []sale.OrderID, now time.Time, why error, stuck map[sale.Number]bool) {
+	if n := ids[0].Sale(); !stuck[n] {
+		stuck[n] = true
+		s.opts.Observer.Refused(sale.OrderID{}, fmt.Errorf("sale %d: %w", n, why))
+	}
+	s.leave(ids, now)
+}
+
+// leave leaves orders to the next sweep: trouble passes, and then the units must sell
+// again within two seconds, however long it lasted.
+func (s *Sweeper) leave(ids []sale.OrderID, now time.Time) {
 	for _, id := range ids {
-		p, known := s.aside[id]
-		if !known {
-			if len(s.aside) >= maxAside {
-				return
-			}
-			p.next = firstPause
-		}
-		if refusal(why) {
-			p.until = now.Add(p.next)
-			p.next = min(2*p.next, maxPause)
-		} else {
-			p.until = now.Add(s.opts.Interval)
-		}
+		s.put(id, pause{until: now.Add(s.opts.Interval), next: max(firstPause, s.aside[id].next)})
+	}
+}
+
+func (s *Sweeper) put(id sale.OrderID, p pause) {
+	if _, known := s.aside[id]; known || len(s.aside) < maxAside {
 		s.aside[id] = p
 	}
 }

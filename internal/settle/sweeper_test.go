@@ -234,6 +234,48 @@ func (o *outage) Expire(ctx context.Context, ids []sale.OrderID) (int, error) {
 	return o.Orders.Expire(ctx, ids)
 }
 
+// locked is a ledger in which somebody keeps the row of one sale.
+type locked struct {
+	ledger.Orders
+	sale sale.Number
+}
+
+func (l *locked) Expire(ctx context.Context, ids []sale.OrderID) (int, error) {
+	if ids[0].Sale() == l.sale {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return l.Orders.Expire(ctx, ids)
+}
+
+// A sale that cannot be worked on costs the others one call a sweep, however many of its
+// holds are over.
+func TestLockedSaleDoesNotKeepTheHoldsOfOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		x, y := h.sale(t, "x", 5000), h.sale(t, "y", 50)
+		for part := range 5 {
+			names := users(1000)
+			for i := range names {
+				names[i] = fmt.Sprintf("%d-%s", part, names[i])
+			}
+			h.reserve(t, &x, names...)
+		}
+		h.world.Advance(time.Second)
+		h.reserve(t, &y, users(50)...)
+		h.world.Advance(10 * time.Second)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- settle.New(&locked{Orders: h, sale: x.Number}, settle.Options{}).Run(ctx) }()
+		<-time.After(6 * time.Second) //nolint:forbidigo // the bubble's fake clock: one call's deadline and a little
+		left := h.left(t, "y")
+		stop()
+		require.NoError(t, <-done)
+		require.Equal(t, int64(50), left)
+	})
+}
+
 func TestHoldsEndAtOnceAfterALongOutage(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

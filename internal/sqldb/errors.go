@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"modernc.org/sqlite"
@@ -41,6 +42,9 @@ func IsConstraint(err error) bool {
 		return state[:2] == classData || state[:2] == classConstraint || state[:2] == classLimit
 	}
 }
+
+// IsLimit reports whether PostgreSQL has met a limit of its own.
+func IsLimit(err error) bool { return strings.HasPrefix(State(err), classLimit) }
 
 // IsConflict reports whether PostgreSQL undid a transaction because of another
 // one. Nothing was done; the same transaction may succeed.

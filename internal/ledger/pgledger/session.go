@@ -143,7 +143,7 @@ func (s *session) fail(name string, err error) error {
 
 // failed names the statement that failed and tells refusals from trouble.
 func failed(name string, err error) error {
-	if sqldb.IsConstraint(err) {
+	if sqldb.IsConstraint(err) && (name != "commit" || !sqldb.IsLimit(err)) { // the server's, as a full queue of NOTIFY
 		return fmt.Errorf("%w: %s: %w", ledger.ErrConstraint, name, err)
 	}
 	return fmt.Errorf("pgledger: %s: %w", name, err)
