@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -125,15 +126,19 @@ func (e *Engine) buy(ctx context.Context, r *Request) (Decision, error) {
 		e.opts.Observer.Decided(a.refuse, FromMemory)
 		return Decision{Verdict: a.refuse, View: v, Left: a.left}, nil
 	}
+	looked := func() {}
+	if a.probe != nil {
+		m := s.lane(home(v, r.User)).memory
+		looked = sync.OnceFunc(func() { m.probed(a.probe) })
+		defer looked() // also after a panic
+	}
 	if r.Admit != nil {
 		if err := r.Admit(ctx); err != nil {
-			if a.probe != nil { // somebody else shall look
-				s.lane(home(v, r.User)).memory.probed(a.probe)
-			}
+			looked() // somebody else shall look
 			return e.notAdmitted(ctx, v, r, item, err)
 		}
 	}
-	return e.enter(ctx, v, s, r, a.probe)
+	return e.enter(ctx, v, s, r, looked)
 }
 
 // notAdmitted answers an attempt that the gate refuses. Look-up precedes every
@@ -176,7 +181,7 @@ func (e *Engine) again(ctx context.Context, v *View, r *Request, item int, o sal
 }
 
 // enter sends an attempt through the line of its lane.
-func (e *Engine) enter(ctx context.Context, v *View, s *stand, r *Request, probe *shelf) (Decision, error) {
+func (e *Engine) enter(ctx context.Context, v *View, s *stand, r *Request, looked func()) (Decision, error) {
 	id := s.orderID(r.User, r.Key)
 	var w *waiter
 	if r.Wait > 0 && v.Path == sale.PathFast {
@@ -186,9 +191,7 @@ func (e *Engine) enter(ctx context.Context, v *View, s *stand, r *Request, probe
 	}
 	l := s.lane(home(v, r.User))
 	t, err := l.line.ask(ctx, ledger.Attempt{ID: id, User: r.User, SKU: r.SKU, Quantity: r.Quantity, Expected: r.Expected})
-	if probe != nil {
-		l.memory.probed(probe)
-	}
+	looked()
 	if err != nil {
 		return Decision{}, err
 	}

@@ -50,6 +50,8 @@ type catalog struct {
 	ledger ledger.Ledger
 	opts   *Options
 	calls  *sync.WaitGroup
+	ending sync.Mutex // of closed, beside which no read begins
+	closed bool
 	told   bool // other instances tell of what they change
 
 	offset atomic.Int64 // ledger's clock − ours, ns
@@ -323,22 +325,43 @@ func (c *catalog) measure(ctx context.Context) (time.Time, error) {
 	return at, nil
 }
 
+// close lets no read begin any more. What is known can still be seen.
+func (c *catalog) close() {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	c.closed = true
+}
+
+// begin runs a read, and reports false if the catalog is closed.
+func (c *catalog) begin(read func()) bool {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	if !c.closed {
+		c.calls.Go(read)
+	}
+	return !c.closed
+}
+
 // cached is one value that is read again when it is old.
 type cached[T any] struct {
 	mu      sync.Mutex
 	value   T
 	filled  bool
-	at      time.Time // when value was asked for, our clock
-	must    bool      // nobody may see value any more
-	expired bool      // value is to be read again at the next get
-	flight  *flight   // the read under way, nil if none
+	at      time.Time  // when value was asked for, our clock
+	must    bool       // nobody may see value any more
+	expired bool       // value is to be read again at the next get
+	flight  *flight[T] // the read under way, nil if none
 }
 
-// flight is one read. A change that arrives meanwhile makes it worthless.
-type flight struct {
+// flight is one read. What it finds is kept even where a change has arrived meanwhile,
+// for those who asked before it began: a sale that moves faster than it can be read
+// would never be read otherwise.
+type flight[T any] struct {
 	done     chan struct{}
+	value    T
 	err      error
-	outdated bool
+	aged     bool // what it finds is to be read again at the next get
+	outdated bool // nobody who asks later may see it
 }
 
 func (e *cached[T]) peek() T {
@@ -353,7 +376,7 @@ func (e *cached[T]) age() {
 	defer e.mu.Unlock()
 	e.expired = true
 	if e.flight != nil {
-		e.flight.outdated = true
+		e.flight.aged = true
 	}
 }
 
@@ -363,6 +386,9 @@ func (e *cached[T]) void() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.must = true
+	if e.flight != nil {
+		e.flight.outdated = true
+	}
 }
 
 // fresh returns the value if it need not be read again.
@@ -387,18 +413,19 @@ func (e *cached[T]) state(c *catalog, life func(T) time.Duration) (fresh, usable
 }
 
 // get returns the value, from a read of its own if need be. life says how old a
-// value may be before it is read again.
+// value may be before it is read again. What a read finds that began after the
+// question is an answer to it, whatever has changed since.
 func (e *cached[T]) get(ctx context.Context, c *catalog, life func(T) time.Duration, read func(context.Context) (T, error)) (T, error) {
-	for {
+	for asked := false; ; asked = true {
 		e.mu.Lock()
 		fresh, usable := e.state(c, life)
 		if fresh {
 			defer e.mu.Unlock()
 			return e.value, nil
 		}
-		f := e.flight
+		f, later := e.flight, asked
 		if f == nil {
-			f = e.start(ctx, c, read)
+			f, later = e.start(ctx, c, read), true
 		}
 		value := e.value
 		e.mu.Unlock()
@@ -410,30 +437,32 @@ func (e *cached[T]) get(ctx context.Context, c *catalog, life func(T) time.Durat
 		case <-ctx.Done():
 			return value, context.Cause(ctx)
 		}
-		if !f.outdated {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			return e.value, f.err
+		if later || !f.outdated {
+			return f.value, f.err
 		}
 	}
 }
 
 // start begins a read; e.mu is held.
-func (e *cached[T]) start(ctx context.Context, c *catalog, read func(context.Context) (T, error)) *flight {
-	f := &flight{done: make(chan struct{})}
+func (e *cached[T]) start(ctx context.Context, c *catalog, read func(context.Context) (T, error)) *flight[T] {
+	f := &flight[T]{done: make(chan struct{})}
 	e.flight = f
 	asked := c.opts.Clock()
-	c.calls.Go(func() {
+	begun := c.begin(func() {
 		own, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.CallTimeout)
 		defer cancel()
 		value, err := read(own)
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.flight, f.err = nil, err
-		if err == nil && !f.outdated {
-			e.value, e.filled, e.at, e.must, e.expired = value, true, asked, false, false
+		e.flight, f.value, f.err = nil, value, err
+		if err == nil { // at worst newer than what was there
+			e.value, e.filled, e.at, e.must, e.expired = value, true, asked, f.outdated, f.aged
 		}
 		close(f.done)
 	})
+	if !begun {
+		e.flight, f.err = nil, sale.Unavailable(errClosed)
+		close(f.done)
+	}
 	return f
 }

@@ -20,10 +20,11 @@ func (l *lane) reserve(ctx context.Context, v *View, batch []*try) error {
 	heard, started := l.memory.heard(), s.opts.Clock()
 	out, err := s.ledger.Reserve(ctx, ledger.Batch{Sale: s.number, Epoch: v.Epoch, Attempts: attempts})
 	ended := s.opts.Clock()
-	s.opts.Observer.Batched(FromLedger, len(batch), ended.Sub(started), err)
 	if errors.Is(err, ledger.ErrWrongEpoch) {
+		s.opts.Observer.Batched(FromLedger, len(batch), ended.Sub(started), nil) // the ledger has answered
 		return errMoved
 	}
+	s.opts.Observer.Batched(FromLedger, len(batch), ended.Sub(started), err)
 	if err != nil {
 		l.memory.doubt(hashes(batch, all))
 		return infrastructure(err)

@@ -64,6 +64,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.mu.Unlock()
 	e.room.close()
 	e.clerk.line.close()
+	e.catalog.close()
 	e.stop()
 	done := make(chan struct{})
 	go func() {
@@ -99,6 +100,9 @@ func (e *Engine) all() []*stand {
 // stand returns the place where a sale is sold, setting it up at first use.
 func (e *Engine) stand(v *View) (*stand, error) {
 	if s := e.known(v.Number); s != nil {
+		if !s.used.Load() {
+			s.used.Store(true)
+		}
 		return s, nil
 	}
 	e.mu.Lock()
@@ -110,6 +114,7 @@ func (e *Engine) stand(v *View) (*stand, error) {
 	if s == nil {
 		e.tidy()
 		s = newStand(e, v)
+		s.used.Store(true)
 		e.stands[v.Number] = s
 	}
 	return s, nil
@@ -125,11 +130,12 @@ func (e *Engine) leave(r *ledger.Entry) {
 	delete(e.stands, r.Sale)
 }
 
-// tidy lets go of sales that are over, with all that was remembered of them.
-// Whoever is still in such a line is answered. e.mu is held.
+// tidy lets go of sales that are over, with all that was remembered of them, unless
+// somebody came since it last looked: whoever gathers at one must not have another
+// made beside it. Whoever is still in such a line is answered. e.mu is held.
 func (e *Engine) tidy() {
 	for n, s := range e.stands {
-		if s.over() {
+		if s.over() && !s.used.Swap(false) {
 			delete(e.stands, n)
 		}
 	}

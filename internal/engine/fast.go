@@ -62,6 +62,7 @@ func (t *taking) run(ctx context.Context) error {
 	if err != nil {
 		// Somebody may hold something now; then nothing is refused from memory before
 		// a later reply, after which the holders are loaded again.
+		l.memory.doubt(hashes(t.batch, all))
 		return infrastructure(err)
 	}
 	if reply.State != stock.Open {

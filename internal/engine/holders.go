@@ -16,6 +16,7 @@ type holders struct {
 	failed  bool // the last loading
 	at      stamp
 	version int64     // of the sale, as it was known when they were loaded
+	asked   int64     // the same of the loading under way
 	until   time.Time // what changed before does not count yet
 	again   time.Time // the next loading is not earlier
 	began   time.Time // the loading under way or, once it is done, the last one
@@ -76,7 +77,7 @@ func (h *holders) begin(version int64, now time.Time) bool {
 	if h.loading || now.Before(h.again) {
 		return false
 	}
-	h.loading, h.again, h.began, h.version = true, now.Add(loadInterval), now, version
+	h.loading, h.again, h.began, h.asked = true, now.Add(loadInterval), now, version
 	if h.users == nil {
 		h.users = make(map[uint64]struct{})
 	}
@@ -141,7 +142,7 @@ func (m *memory) loaded(c *census, now time.Time, err error) {
 		}
 		return
 	}
-	h.loaded, h.at, h.until = true, c.at, c.until
+	h.loaded, h.at, h.until, h.version = true, c.at, c.until, h.asked
 	for i := range m.shelves {
 		s := &m.shelves[i]
 		s.sealed = s.empty && (s.sealed || h.reach(s))

@@ -170,7 +170,7 @@ func (m *memory) learn(l *lesson) (load bool) {
 			continue // what was proved of the other lanes is good until it is too old
 		}
 		// Where others sell too, any unit that is left may go at any moment.
-		s.known = s.empty && (l.gone == nil || l.gone[i]) || m.alone
+		s.known = s.empty && (l.gone == nil || l.gone[i]) || m.alone && l.gone == nil
 		s.left, s.until = left, l.now.Add(memoryLife)
 		good := m.holders.cover(s, l.now) && (m.alone || !m.holders.old(l.now))
 		load = load || s.known && (s.empty || l.short) && !good

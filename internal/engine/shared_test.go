@@ -390,6 +390,15 @@ func TestEarlyCrowdIsRefusedFromMemoryOnTheFastPath(t *testing.T) {
 
 func TestBuyerBeforeARescheduleIsNoStranger(t *testing.T) {
 	t.Parallel()
+	// The holders are read again for the new version: while that lasts, and where it
+	// fails, those of the old one are not taken for it.
+	buyerBeforeAReschedule(t, func(*counted) {})
+	buyerBeforeAReschedule(t, func(c *counted) { c.loadErr = stock.ErrUnavailable })
+	buyerBeforeAReschedule(t, func(c *counted) { c.loadIn = func() { lapse(time.Minute) } })
+}
+
+func buyerBeforeAReschedule(t *testing.T, reading func(*counted)) {
+	t.Helper()
 	inFastBubble(t, engine.Options{}, func(t *testing.T, s *fastShop) {
 		s.sale = s.open(10, 1, func(d *sale.Sale) { d.StartsAt = d.StartsAt.Add(time.Minute) })
 		s.build(1)
@@ -409,6 +418,7 @@ func TestBuyerBeforeARescheduleIsNoStranger(t *testing.T) {
 		_, err := s.Sale(t.Context(), slug) // has it read again
 		require.NoError(t, err)
 		synctest.Wait()
+		s.counter.set(func() { reading(s.counter) })
 		for range 2 {
 			require.Equal(t, sale.NotStarted, s.buyAt(s.Engine, "stranger").Verdict)
 			synctest.Wait()

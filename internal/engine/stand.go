@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -30,7 +31,8 @@ type stand struct {
 	mu     sync.Mutex
 	others []*lane // from index 1 on
 	closed bool
-	reread time.Time // when the sale was last read again because it had moved
+	used   atomic.Bool // somebody came since tidy last looked
+	reread time.Time   // when the sale was last read again because it had moved
 }
 
 func newStand(e *Engine, v *View) *stand {
