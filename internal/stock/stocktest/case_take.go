@@ -1,6 +1,7 @@
 package stocktest
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ func takeCases() []testCase {
 		{name: "Limit/over several calls", run: limitCalls},
 		{name: "Limit/inside a batch", run: limitInside},
 		{name: "Limit/what still counts of an ended order", run: limitCounted},
+		{name: "Limit/a buyer with many orders", run: limitMany},
 		{name: "Limit/users are compared byte for byte", run: limitNames},
 		{name: "CoolDown/until it ends", run: coolDown},
 	}
@@ -277,4 +279,34 @@ func coolDown(t *testing.T, w *world) {
 	require.Len(t, r.Orders, 1)
 	w.refuse(t, w.click("ann", "3", 2), sale.LimitReached)
 	w.buy(t, "cid", "1", 1)
+}
+
+// limitMany has a buyer come with more orders than most have, in batches: all are found
+// again, and all count.
+func limitMany(t *testing.T, w *world) {
+	const limit = 100
+	s := w.open(t, func(s *stock.Setting) { s.PerUserLimit, s.Stock, s.Left = limit, []int64{1000}, []int64{1000} })
+	key := func(i int) string { return "k" + strconv.Itoa(i) }
+	var batch []stock.Attempt
+	var want []sale.Verdict
+	for i := range 60 { // each twice in one batch
+		batch = append(batch, w.click("ann", key(i), 1), w.click("bob", key(i), 1), w.click("ann", key(i), 1))
+		want = append(want, sale.Taken, sale.Taken, sale.Replayed)
+	}
+	require.Equal(t, want, w.verdicts(t, batch...))
+	require.Equal(t, []sale.Verdict{
+		sale.Replayed, sale.KeyMismatch, sale.LimitReached, sale.Taken, sale.Replayed, sale.LimitReached, sale.Taken, sale.Taken, sale.LimitReached,
+	}, w.verdicts(t,
+		w.click("ann", key(7), 1), w.click("ann", key(7), 2), w.click("ann", "more", limit-59), w.click("ann", "more", limit-61),
+		w.click("ann", "more", limit-61), w.click("ann", "last", 2), w.click("ann", "last", 1), w.click("bob", "more", limit-60), w.click("bob", "last", 1)))
+	require.Len(t, w.records(t, "ann"), 62)
+	require.Equal(t, int64(1000-2*limit), w.left(t))
+
+	gone := w.records(t, "ann")[30]
+	w.apply(t, stock.Act{Kind: stock.ActReturn, ID: gone.ID, User: "ann"})
+	require.Equal(t, []sale.Verdict{sale.Replayed, sale.Taken, sale.LimitReached},
+		w.verdicts(t, w.click("ann", key(30), 1), w.click("ann", "again", 1), w.click("ann", "once more", 1)))
+	w.apply(t, stock.Act{Kind: stock.ActReturn, ID: w.id("ann", "again"), User: "ann", CoolUntil: s.EndsAt})
+	cool := w.take(t, w.click("ann", "cool", 1), w.click("ann", key(3), 1), w.click("ann", "cool", 1)).Results
+	require.Equal(t, []sale.Verdict{sale.CoolDown, sale.Replayed, sale.CoolDown}, verdicts(cool))
 }

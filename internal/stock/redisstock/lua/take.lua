@@ -23,6 +23,8 @@
 
 local call, byte, sub, format = redis.call, string.byte, string.sub, string.format
 local meta, tray, buyers = KEYS[1], KEYS[2], KEYS[3]
+local none = string.rep('\0', 12)
+local many = 16 * 25 -- bytes of records from which on they are indexed
 
 local kind = call('TYPE', tray).ok
 local m = call('HMGET', meta, 'epoch', 'frozen', 'seq', 'terms', 'queued', 'cap', 'offset', 'state',
@@ -61,15 +63,32 @@ elseif now >= tonumber(m[10]) then shut = 'E'
 elseif now < tonumber(m[9]) then shut = 'N'
 elseif m[8] == 'paused' then shut = 'P' end
 
+-- The records of a buyer who has many, by order: his batch would walk them once an
+-- attempt, and everybody else would wait.
+local function index(mine)
+	local b = {at = {}, counted = 0, cool = 0}
+	for p = 1, #mine, 25 do
+		local id = sub(mine, p, p + 11)
+		if id == none then
+			b.cool = p + 19
+		else
+			local a1, a2, a3 = byte(mine, p + 16, p + 18)
+			b.at[id] = b.at[id] or p
+			b.counted = b.counted + a1 * 65536 + a2 * 256 + a3
+		end
+	end
+	return b
+end
+
 local n = #ARGV - 7
 if n == 0 then return reply('open', '', '') end
 local flags, slips = ARGV[6], ARGV[7]
 local seen = call('HMGET', buyers, unpack(ARGV, 8))
 local stamp = struct.pack('>I6', now)
-local none = string.rep('\0', 12)
 
 local out, extras, x = {}, {}, 0     -- the answer
-local fresh, set, s = {}, {}, 0      -- buyers to write
+local indexed = {}                   -- by user
+local fresh, set, s = {}, {}, 0      -- buyers to write, each once: user to place in set
 local runs, r, from = {}, 0, nil     -- slips to write, as stretches of ARGV[7]
 local suffix = {}                    -- by quantity: what ends a new record
 local units, sold, touched = 0, 0, {} -- to write into meta
@@ -78,27 +97,37 @@ for i = 1, n do
 	local user = ARGV[7 + i]
 	local item, q1, q2, q3 = byte(slips, at + 12, at + 15)
 	local quantity = q1 * 65536 + q2 * 256 + q3
-	local mine = fresh[user] or seen[i]
-	local counted, cool, verdict = 0, 0, nil
+	local place = fresh[user]
+	local mine = place and set[place] or seen[i]
+	local counted, cool, book, verdict = 0, 0, nil, nil
 	if mine then
 		if #mine % 25 ~= 0 then return redis.error_reply('ERR the records of a buyer are malformed') end
-		local id = sub(slips, at, at + 11)
-		for p = 1, #mine, 25 do
-			local old = sub(mine, p, p + 11)
-			if old == id then
-				local it, a, b, c = byte(mine, p + 12, p + 15)
-				local held = a * 65536 + b * 256 + c
-				-- A tombstone does not know what the order once held.
-				if it == item and quantity > 0 and (held == 0 or held == quantity) then verdict = 'R' else verdict = 'M' end
-				x = x + 1
-				extras[x] = sub(mine, p, p + 24)
-				break
-			elseif old == none then
-				cool = p + 19
-			else
-				local a, b, c = byte(mine, p + 16, p + 18)
-				counted = counted + a * 65536 + b * 256 + c
+		local id, hit = sub(slips, at, at + 11), nil
+		if #mine > many then
+			book = indexed[user] or index(mine)
+			indexed[user] = book
+			hit, counted, cool = book.at[id], book.counted, book.cool
+		else
+			for p = 1, #mine, 25 do
+				local old = sub(mine, p, p + 11)
+				if old == id then
+					hit = p
+					break
+				elseif old == none then
+					cool = p + 19
+				else
+					local a, b, c = byte(mine, p + 16, p + 18)
+					counted = counted + a * 65536 + b * 256 + c
+				end
 			end
+		end
+		if hit then
+			local it, a, b, c = byte(mine, hit + 12, hit + 15)
+			local held = a * 65536 + b * 256 + c
+			-- A tombstone does not know what the order once held.
+			if it == item and quantity > 0 and (held == 0 or held == quantity) then verdict = 'R' else verdict = 'M' end
+			x = x + 1
+			extras[x] = sub(mine, hit, hit + 24)
 		end
 	end
 	if not verdict then
@@ -122,11 +151,17 @@ for i = 1, n do
 				suffix[quantity] = tail
 			end
 			local record = sub(slips, at, at + 15) .. tail
+			if book then
+				book.at[sub(record, 1, 12)] = #mine + 1
+				book.counted = book.counted + quantity
+			end
 			if mine then record = mine .. record end
-			fresh[user] = record
-			set[s + 1] = user
-			set[s + 2] = record
-			s = s + 2
+			if not place then
+				place, s = s + 2, s + 2
+				fresh[user] = place
+				set[place - 1] = user
+			end
+			set[place] = record
 			left[item + 1] = have - quantity
 			touched[item] = true
 			units = units + quantity
