@@ -46,9 +46,9 @@ const (
 	breath = 50 * time.Millisecond
 	// maxHands is how many sales that run are tended at once, and how many others.
 	maxHands = 8
-	// maxReaders is how many builds read from the ledger at once. Each keeps a connection
-	// for as long as it loads, and all together leave some to those who sell.
-	maxReaders = 4
+	// maxReaders is how many builds read from the ledger at once. Each keeps a snapshot,
+	// and its connection, for as long as it loads; the ledger has few for all.
+	maxReaders = 2
 )
 
 // Why says what a build or a way back was for.
@@ -405,8 +405,8 @@ func (k *Keeper) over(ctx context.Context, s *sale.Sale) (Why, error) {
 	}
 	call, cancel := context.WithTimeout(ctx, k.opts.CallTimeout)
 	defer cancel()
-	waiting, err := k.ledger.ListOrders(call, ledger.OrderFilter{Sale: s.Number, State: sale.Reserved, Limit: 1})
-	if err != nil || len(waiting) > 0 {
+	waiting, err := k.ledger.AnyReserved(call, s.Number)
+	if err != nil || waiting {
 		return "", err
 	}
 	at, err := k.counter.ReadAll(call, stock.LanesOf(s))

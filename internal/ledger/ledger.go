@@ -161,6 +161,8 @@ type Orders interface {
 	OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sale.OrderID]sale.Order, error)
 	// ListOrders returns orders that match, newest first.
 	ListOrders(ctx context.Context, f OrderFilter) ([]sale.Order, error)
+	// AnyReserved reports whether an order of a sale is reserved.
+	AnyReserved(ctx context.Context, n sale.Number) (bool, error)
 	// CancelQueued ends an order that the fast counter has taken and the ledger
 	// does not hold yet: the slip, coming later, meets a final order. What the
 	// ledger holds already is treated as Cancel does. a is believed.

@@ -115,11 +115,11 @@ func (d *desk) unneeded(ctx context.Context, tx Tx) error {
 	if d.rec.Path == sale.PathFast {
 		return sale.IllegalState("orders of the sale may still be queued", "wait some seconds: they are judged, and its fast counter is cleared")
 	}
-	waiting, err := tx.ListOrders(ctx, OrderFilter{Sale: d.rec.Number, State: sale.Reserved, Limit: 1})
+	waiting, err := tx.AnyReserved(ctx, d.rec.Number)
 	if err != nil {
 		return err
 	}
-	if len(waiting) > 0 {
+	if waiting {
 		return sale.IllegalState("reserved orders are waiting for payment", "wait until their holds end, or cancel them")
 	}
 	return nil
@@ -208,6 +208,11 @@ func (b *Book) OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sale.Ord
 func (b *Book) ListOrders(ctx context.Context, f OrderFilter) ([]sale.Order, error) {
 	f.Limit = page(f.Limit)
 	return b.store.Read().ListOrders(ctx, f)
+}
+
+// AnyReserved implements Orders.
+func (b *Book) AnyReserved(ctx context.Context, n sale.Number) (bool, error) {
+	return b.store.Read().AnyReserved(ctx, n)
 }
 
 // Due implements Orders.

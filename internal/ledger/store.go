@@ -88,6 +88,8 @@ type Reader interface {
 	// OrdersByID returns those of the orders that exist.
 	OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sale.OrderID]sale.Order, error)
 	ListOrders(ctx context.Context, f OrderFilter) ([]sale.Order, error)
+	// AnyReserved reports whether an order of a sale is reserved.
+	AnyReserved(ctx context.Context, n sale.Number) (bool, error)
 	// EachOrder calls fn with every order of a sale in order of id.
 	EachOrder(ctx context.Context, n sale.Number, fn func(sale.Order) error) error
 	// Due returns ids of reserved orders with expires_at ≤ now, oldest first,

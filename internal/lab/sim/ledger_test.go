@@ -76,6 +76,10 @@ func (p *ledgerPort) ListOrders(ctx context.Context, f ledger.OrderFilter) ([]sa
 	return through(ctx, p.port, p.read("ListOrders"), func(ctx context.Context) ([]sale.Order, error) { return p.Ledger.ListOrders(ctx, f) })
 }
 
+func (p *ledgerPort) AnyReserved(ctx context.Context, n sale.Number) (bool, error) {
+	return through(ctx, p.port, p.read("AnyReserved"), func(ctx context.Context) (bool, error) { return p.Ledger.AnyReserved(ctx, n) })
+}
+
 func (p *ledgerPort) CancelQueued(ctx context.Context, a ledger.Attempt) (sale.Order, error) {
 	return through(ctx, p.port, p.write("CancelQueued "+a.User), func(ctx context.Context) (sale.Order, error) { return p.Ledger.CancelQueued(ctx, a) })
 }

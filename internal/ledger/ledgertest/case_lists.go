@@ -111,6 +111,21 @@ func listFiltered(t *testing.T, w *world) {
 		f.Limit = 4
 		require.Equal(t, want, w.pages(t, f), "%+v", f)
 	}
+	reserved := func(n sale.Number) bool {
+		yes, err := w.ledger.AnyReserved(t.Context(), n)
+		require.NoError(t, err)
+		return yes
+	}
+	require.True(t, reserved(s.Number))
+	require.True(t, reserved(other.Number))
+	require.False(t, reserved(99))
+	for _, o := range all {
+		if o.ID.Sale() == s.Number && o.State == sale.Reserved {
+			w.cancel(t, o)
+		}
+	}
+	require.False(t, reserved(s.Number))
+	require.True(t, reserved(other.Number), "one sale at a time")
 }
 
 func listShifted(t *testing.T, w *world) {

@@ -138,6 +138,12 @@ func (r *memReader) OrdersByID(ctx context.Context, ids []sale.OrderID) (map[sal
 	return out, nil
 }
 
+// AnyReserved implements ledger.Reader.
+func (r *memReader) AnyReserved(ctx context.Context, n sale.Number) (bool, error) {
+	found, err := r.ListOrders(ctx, ledger.OrderFilter{Sale: n, State: sale.Reserved, Limit: 1})
+	return len(found) > 0, err
+}
+
 // ListOrders implements ledger.Reader.
 func (r *memReader) ListOrders(ctx context.Context, f ledger.OrderFilter) ([]sale.Order, error) {
 	if err := r.statement(ctx); err != nil {

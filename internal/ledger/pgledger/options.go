@@ -3,6 +3,8 @@ package pgledger
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -62,6 +64,7 @@ type Options struct {
 
 const (
 	defaultName             = "doorbuster"
+	maxName                 = 63 // bytes that the server takes
 	defaultMaxConns         = 8
 	minConns                = 2
 	defaultConnectTimeout   = 5 * time.Second
@@ -98,7 +101,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		opts: o, statements: statements, pool: pool, connect: cfg.ConnConfig.Copy(), origin: rand.Text(),
-		turns: make(chan struct{}, o.MaxConns-max(1, o.MaxConns/4)), closed: make(chan struct{}),
+		turns: make(chan struct{}, o.MaxConns-max(1, o.MaxConns/4)), snapshots: make(chan struct{}, max(1, o.MaxConns/4)),
+		closed: make(chan struct{}),
 	}
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -249,5 +253,9 @@ func (s *Store) inspect(ctx context.Context) error {
 		return refuse("the ledger's user has no schema to work in", "grant it one that is in its search_path")
 	}
 	s.channel = defaultName + "." + schema
+	if len(s.channel) > maxName {
+		hash := sha256.Sum256([]byte(schema))
+		s.channel = defaultName + "." + hex.EncodeToString(hash[:16])
+	}
 	return nil
 }

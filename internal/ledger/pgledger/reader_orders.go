@@ -45,6 +45,16 @@ func (r *reader) ListOrders(ctx context.Context, f ledger.OrderFilter) ([]sale.O
 	})
 }
 
+// AnyReserved implements ledger.Reader.
+func (r *reader) AnyReserved(ctx context.Context, n sale.Number) (found bool, err error) {
+	before, last := saleRange(n)
+	err = r.query(ctx, "orders_any_reserved", []any{before, last}, func(*row) error {
+		found = true
+		return nil
+	})
+	return found, err
+}
+
 // pageOf picks the statement that finds a page of orders along an index.
 func pageOf(f ledger.OrderFilter) (name string, args []any) {
 	at, id := ledger.Millis(f.Before.At), [16]byte(f.Before.ID)

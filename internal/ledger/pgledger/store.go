@@ -25,6 +25,7 @@ type Store struct {
 	channel    string          // on which journal rows are told
 	origin     string          // names this store among those that tell
 	turns      chan struct{}   // holds one value for each writer at work
+	snapshots  chan struct{}   // holds one value for each snapshot that is open
 	closed     chan struct{}
 	once       sync.Once
 }
@@ -91,7 +92,7 @@ func (s *Store) Update(ctx context.Context, fn func(ledger.Tx) error) error {
 }
 
 func (s *Store) update(ctx context.Context, fn func(ledger.Tx) error) (again bool, err error) {
-	if err = s.takeTurn(ctx); err != nil {
+	if err = s.enter(ctx, s.turns); err != nil {
 		return false, err
 	}
 	defer func() { <-s.turns }()
@@ -120,8 +121,8 @@ func (s *Store) update(ctx context.Context, fn func(ledger.Tx) error) (again boo
 	return again, err
 }
 
-// takeTurn waits until there are few enough writers, first come first served.
-func (s *Store) takeTurn(ctx context.Context) error {
+// enter waits until there are few enough of a kind, first come first served.
+func (s *Store) enter(ctx context.Context, turns chan struct{}) error {
 	select {
 	case <-s.closed:
 		return errClosed
@@ -130,7 +131,7 @@ func (s *Store) takeTurn(ctx context.Context) error {
 	default:
 	}
 	select {
-	case s.turns <- struct{}{}:
+	case turns <- struct{}{}:
 		return nil
 	case <-s.closed:
 		return errClosed
@@ -179,15 +180,17 @@ func (s *Store) ask(event string) error {
 
 // Snapshot implements ledger.Store: one transaction in which every statement sees
 // the instant of the first. The reader may be used inside the functions that its
-// own Each methods call.
+// own Each methods call. A snapshot keeps a connection for as long as fn runs: a quarter
+// of them at most is open at once, so that the sale goes on.
 func (s *Store) Snapshot(ctx context.Context, fn func(ledger.Reader) error) error {
 	return s.snapshot(ctx, func(r *reader) error { return fn(r) })
 }
 
 func (s *Store) snapshot(ctx context.Context, fn func(*reader) error) error {
-	if err := ctx.Err(); err != nil {
+	if err := s.enter(ctx, s.snapshots); err != nil {
 		return err
 	}
+	defer func() { <-s.snapshots }()
 	c, err := s.acquire(ctx)
 	if err != nil {
 		return err

@@ -260,3 +260,54 @@ func hintOf(t *testing.T, err error) string {
 	require.ErrorAs(t, err, &coded)
 	return coded.Hint
 }
+
+// Snapshots are for audits and builds, which take long; buyers do not wait for them.
+func TestSnapshotsLeaveConnectionsToTheSale(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	book := w.book(t, w.options()) // 8 connections
+	s := w.publish(t, book, "drop", 100)
+	holding, end := make(chan struct{}, 8), make(chan struct{})
+	var reading sync.WaitGroup
+	for range cap(holding) {
+		reading.Go(func() {
+			err := book.Snapshot(t.Context(), func(ledger.Reader) error {
+				holding <- struct{}{}
+				<-end
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	<-holding
+	<-holding
+	for _, user := range []string{"ann", "bob", "cid"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		out, err := book.Reserve(ctx, clicks(s, "k", user))
+		cancel()
+		require.NoError(t, err)
+		require.Equal(t, sale.Taken, out.Results[0].Verdict)
+	}
+	require.Empty(t, holding, "a quarter of the connections")
+	close(end)
+	reading.Wait()
+	require.Len(t, holding, 6, "the others had their turn")
+}
+
+// A schema's name may be as long as the server takes; a channel's is no longer.
+func TestLongSchema(t *testing.T) {
+	t.Parallel()
+	w := worldAt(testenv.Postgres(t).URL)
+	schema := "shop_" + strings.Repeat("x", 58)
+	w.sql(t, "CREATE SCHEMA "+schema)
+	u, err := url.Parse(w.url)
+	require.NoError(t, err)
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	w.url = u.String()
+	book := w.book(t, w.options())
+	w.publish(t, book, "drop", 10)
+}

@@ -34,7 +34,7 @@ func TestStatements(t *testing.T) {
 	walks := map[string][]string{
 		"sale_numbers": {"sales"}, "sale_list": {"s"}, "orders_of_all": {"s"}, "orders_of_user": {"s"},
 		"key_list": {"api_keys"}, "gate_keys": {"gate_keys"}, "snapshot": {"sales"},
-		"orders_reserved": {"o"}, // along an index of what is reserved
+		"orders_reserved": {"o"}, "orders_any_reserved": {"o"}, // along an index of what is reserved
 	}
 	// Each of these sorts: a page, or a range that comes in another order.
 	sorts := []string{"orders_of_all", "orders_of_user", "orders_reserved", "refunds_each"}

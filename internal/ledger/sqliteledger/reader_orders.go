@@ -81,6 +81,15 @@ func pageOf(f ledger.OrderFilter) (name string, bind func(*args)) {
 	return "orders_of_all", rest
 }
 
+// AnyReserved implements ledger.Reader.
+func (r *reader) AnyReserved(ctx context.Context, n sale.Number) (found bool, err error) {
+	err = r.scan(ctx, "orders_any_reserved", func(a *args) { a.int(int64(n)) }, func(*row) error {
+		found = true
+		return nil
+	})
+	return found, err
+}
+
 // EachOrder implements ledger.Reader. An order that cannot be read is an error.
 func (r *reader) EachOrder(ctx context.Context, n sale.Number, fn func(sale.Order) error) error {
 	return r.scan(ctx, "orders_each", within(n), each(fn, decodeOrder))
