@@ -52,7 +52,7 @@ func (s *shop) live(tb testing.TB, random *rand.Rand, n int) {
 			require.True(tb, err == nil || sale.CodeOf(err) == sale.CodeIllegalState, err)
 		case what < 16:
 			s.advance(time.Duration(random.IntN(40)) * time.Second)
-			due, err := s.book.Due(ctx, 100)
+			due, err := s.book.Due(ctx, time.Time{}, 100)
 			require.NoError(tb, err)
 			_, err = s.book.Expire(ctx, due.IDs)
 			require.NoError(tb, err)

@@ -83,7 +83,7 @@ func TestClosePassesThrough(t *testing.T) {
 	require.NoError(t, book.Close())
 	for name, call := range map[string]func(context.Context) error{
 		"now":     func(ctx context.Context) error { _, err := book.Now(ctx); return err },
-		"due":     func(ctx context.Context) error { _, err := book.Due(ctx, 1); return err },
+		"due":     func(ctx context.Context) error { _, err := book.Due(ctx, time.Time{}, 1); return err },
 		"sale":    func(ctx context.Context) error { _, err := book.Sale(ctx, s.Slug); return err },
 		"list":    func(ctx context.Context) error { _, err := book.ListSales(ctx, 0, 1); return err },
 		"order":   func(ctx context.Context) error { _, err := book.Order(ctx, s.OrderID("a", "k")); return err },

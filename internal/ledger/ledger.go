@@ -171,9 +171,11 @@ type Orders interface {
 	// unchanged. CodeIllegalState in any other state. user, if not empty, must
 	// be the order's, else CodeOrderNotFound.
 	Cancel(ctx context.Context, id sale.OrderID, user string) (sale.Order, error)
-	// Due returns the ids of reserved orders whose hold is over, longest overdue
-	// first, at most limit, and how long the first is overdue.
-	Due(ctx context.Context, limit int) (DueOrders, error)
+	// Due returns the ids of reserved orders whose hold is over and did not end
+	// before from, longest overdue first, at most limit. Whoever turns pages begins
+	// the next one where the last one ended: all that was ended before may still lie
+	// in the way, as long as somebody has an older snapshot open.
+	Due(ctx context.Context, from time.Time, limit int) (DueOrders, error)
 	// Expire ends those of the orders, all of one sale, that are reserved and
 	// overdue, in one transaction, and returns how many it ended. An order in
 	// any other state is left alone. ErrConstraint if the database refuses one:
@@ -214,6 +216,14 @@ type Cursor struct {
 type DueOrders struct {
 	IDs     []sale.OrderID
 	Overdue time.Duration // of the oldest; zero if none
+	Upto    time.Time     // when the hold of the last one ended; zero if none
+}
+
+// DuePage is a page of reserved orders whose hold is over: their ids, and when the hold
+// of the first and of the last one ended; zero if there are none.
+type DuePage struct {
+	IDs         []sale.OrderID
+	First, Last time.Time
 }
 
 // Payments books charges and what must go back.

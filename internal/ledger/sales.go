@@ -216,16 +216,16 @@ func (b *Book) AnyReserved(ctx context.Context, n sale.Number) (bool, error) {
 }
 
 // Due implements Orders.
-func (b *Book) Due(ctx context.Context, limit int) (DueOrders, error) {
+func (b *Book) Due(ctx context.Context, from time.Time, limit int) (DueOrders, error) {
 	now, err := b.store.Now(ctx)
 	if err != nil {
 		return DueOrders{}, err
 	}
-	ids, oldest, err := b.store.Read().Due(ctx, now, limit)
-	if err != nil || len(ids) == 0 {
+	due, err := b.store.Read().Due(ctx, from, now, limit)
+	if err != nil || len(due.IDs) == 0 {
 		return DueOrders{}, err
 	}
-	return DueOrders{IDs: ids, Overdue: now.Sub(oldest)}, nil
+	return DueOrders{IDs: due.IDs, Overdue: now.Sub(due.First), Upto: due.Last}, nil
 }
 
 // Buyers implements Orders.

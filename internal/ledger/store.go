@@ -92,9 +92,8 @@ type Reader interface {
 	AnyReserved(ctx context.Context, n sale.Number) (bool, error)
 	// EachOrder calls fn with every order of a sale in order of id.
 	EachOrder(ctx context.Context, n sale.Number, fn func(sale.Order) error) error
-	// Due returns ids of reserved orders with expires_at ≤ now, oldest first,
-	// with the oldest's expires_at (zero if none).
-	Due(ctx context.Context, now time.Time, limit int) ([]sale.OrderID, time.Time, error)
+	// Due returns reserved orders with from ≤ expires_at ≤ now, oldest first.
+	Due(ctx context.Context, from, now time.Time, limit int) (DuePage, error)
 	Buyers(ctx context.Context, n sale.Number) ([]uint64, error)
 
 	// Holders returns those of the users that have a row in the sale.

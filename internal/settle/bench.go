@@ -93,7 +93,7 @@ func (b *bench) round(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	b.resume = b.j.opts.Clock().Add(b.back.pause())
+	b.resume = b.j.opts.Clock().Add(b.back.pause(b.j.opts.Chance))
 	if ctx.Err() == nil {
 		b.j.opts.Observer.Failed(b.lane, DoingJudge, err)
 	}

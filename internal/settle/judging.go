@@ -251,7 +251,7 @@ func (w *Worker) troubled(ctx context.Context, err error) (leave bool) {
 		w.opts.Trouble(w.lane.Sale)
 	}
 	w.opts.Observer.Failed(w.lane, DoingClaim, err)
-	return sleep(ctx, w.back.pause()) != nil
+	return sleep(ctx, w.back.pause(w.opts.Chance)) != nil
 }
 
 // measure tells the observer how many slips wait.

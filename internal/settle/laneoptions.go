@@ -41,6 +41,9 @@ type LaneOptions struct {
 	// return at once, and may be called often. Nil: nobody is told.
 	Trouble  func(sale.Number)
 	Observer LaneObserver // nil: nobody watches
+	// Chance returns some time below d, which spreads those who come back after
+	// trouble; nil: math/rand. A simulation that is to repeat itself brings its own.
+	Chance func(d time.Duration) time.Duration
 }
 
 const (
@@ -131,6 +134,9 @@ func (o LaneOptions) withDefaults() LaneOptions {
 	if o.Observer == nil {
 		o.Observer = nobodyAtLanes{}
 	}
+	if o.Chance == nil {
+		o.Chance = rand.N[time.Duration]
+	}
 	return o
 }
 
@@ -146,10 +152,10 @@ type backOff struct{ next time.Duration }
 
 // pause returns how long to wait now; half of it is chance, so that many workers
 // do not come back together.
-func (b *backOff) pause() time.Duration {
+func (b *backOff) pause(chance func(time.Duration) time.Duration) time.Duration {
 	p := max(b.next, firstBackOff)
 	b.next = min(2*p, maxBackOff)
-	return p/2 + rand.N(p/2) //nolint:gosec // spreads load, hides nothing
+	return p/2 + chance(p/2)
 }
 
 func (b *backOff) reset() { b.next = 0 }

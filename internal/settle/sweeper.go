@@ -102,70 +102,84 @@ func (s *Sweeper) Run(ctx context.Context) error {
 // is any steady clock; it only paces the orders set aside.
 func (s *Sweeper) Sweep(ctx context.Context, now time.Time) int {
 	ended := 0
-	stuck := make(map[sale.Number]bool) // sales that are left to the next sweep
+	r := &round{now: now, stuck: make(map[sale.Number]bool)}
 	for more := true; more && ctx.Err() == nil; {
 		var n int
 		var err error
-		n, more, err = s.page(ctx, now, stuck)
+		n, more, err = s.page(ctx, r)
 		ended += n
 		if err != nil {
 			s.opts.Observer.Refused(sale.OrderID{}, err)
 		}
 	}
-	s.stuck = stuck
+	s.stuck = r.stuck
 	s.opts.Observer.Swept(ended, len(s.aside))
 	return ended
+}
+
+// round is one sweep.
+type round struct {
+	now   time.Time
+	from  time.Time            // holds that ended before have been seen to
+	stuck map[sale.Number]bool // sales that are left to the next sweep
 }
 
 // page ends one page of due holds, and reports whether there may be more. Orders set
 // aside are skipped without eating into the page. Sales that were stuck come last, once a
 // sweep.
-func (s *Sweeper) page(ctx context.Context, now time.Time, stuck map[sale.Number]bool) (ended int, more bool, err error) {
+func (s *Sweeper) page(ctx context.Context, r *round) (ended int, more bool, err error) {
 	limit := s.opts.Batch + len(s.aside)
 	call, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
 	defer cancel()
-	due, err := s.ledger.Due(call, limit)
+	due, err := s.ledger.Due(call, r.from, limit)
 	if err != nil {
 		return 0, false, err
 	}
 	s.opts.Observer.Behind(due.Overdue)
 	aside := len(s.aside)
-	groups := bySale(s.ready(due.IDs, now))
+	if r.from.IsZero() {
+		s.forget(due.IDs)
+	}
+	groups := bySale(s.ready(due.IDs, r.now))
 	rank := map[bool]int{true: 1}
 	for _, number := range slices.SortedFunc(maps.Keys(groups), func(a, b sale.Number) int {
 		return cmp.Or(rank[s.stuck[a]]-rank[s.stuck[b]], cmp.Compare(a, b))
 	}) {
-		if stuck[number] {
-			s.leave(groups[number], now)
+		if r.stuck[number] {
+			s.leave(groups[number], r.now)
 			continue
 		}
-		n, err := s.end(ctx, groups[number], now, stuck)
+		n, err := s.end(ctx, groups[number], r)
 		ended += n
 		if err != nil {
 			return ended, false, err
 		}
 	}
-	moved := ended > 0 || len(s.aside) > aside // a page that moved nothing would come back the same
+	// A page that moved nothing would come back the same.
+	moved := ended > 0 || len(s.aside) > aside || due.Upto.After(r.from)
+	r.from = due.Upto
 	return ended, len(due.IDs) == limit && moved, nil
 }
 
-// ready returns the orders that are not set aside at now, and forgets those
-// aside that are not due any more.
+// ready returns the orders that are not set aside at now.
 func (s *Sweeper) ready(ids []sale.OrderID, now time.Time) []sale.OrderID {
-	seen := make(map[sale.OrderID]bool, len(ids))
 	out := make([]sale.OrderID, 0, len(ids))
 	for _, id := range ids {
-		seen[id] = true
 		if p, aside := s.aside[id]; !aside || !now.Before(p.until) {
 			out = append(out, id)
 		}
 	}
-	for id := range s.aside {
-		if !seen[id] {
-			delete(s.aside, id)
-		}
-	}
 	return out
+}
+
+// forget forgets those aside that are not among the due ones any more. The first page has
+// room for all that is aside, which is due for longer than nearly all that is not.
+func (s *Sweeper) forget(due []sale.OrderID) {
+	seen := make(map[sale.OrderID]bool, len(due))
+	for _, id := range due {
+		seen[id] = true
+	}
+	maps.DeleteFunc(s.aside, func(id sale.OrderID, _ pause) bool { return !seen[id] })
 }
 
 func bySale(ids []sale.OrderID) map[sale.Number][]sale.OrderID {
@@ -179,7 +193,7 @@ func bySale(ids []sale.OrderID) map[sale.Number][]sale.OrderID {
 // end ends the holds of one sale. Orders that the ledger refuses are found by
 // halving and set aside; a sale that cannot be worked on at all waits for the
 // next sweep, so that it never stops the others. Only the end of ctx is an error.
-func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, now time.Time, stuck map[sale.Number]bool) (int, error) {
+func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, r *round) (int, error) {
 	ended, err := s.expire(ctx, ids)
 	if err == nil {
 		return ended, nil
@@ -188,7 +202,7 @@ func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, now time.Time, st
 		return 0, ctx.Err()
 	}
 	if !refusal(err) {
-		s.trouble(ids, now, err, stuck)
+		s.trouble(ids, r, err)
 		return 0, nil
 	}
 	ledger.Bisect(len(ids), func(from, to int) error {
@@ -199,9 +213,9 @@ func (s *Sweeper) end(ctx context.Context, ids []sale.OrderID, now time.Time, st
 		switch {
 		case ctx.Err() != nil:
 		case refusal(err):
-			s.setAside(ids[i], now, err)
+			s.setAside(ids[i], r.now, err)
 		default: // the ledger broke down while it looked for the culprit
-			s.trouble(ids[i:i+1], now, err, stuck)
+			s.trouble(ids[i:i+1], r, err)
 		}
 	})
 	return ended, ctx.Err()
@@ -238,12 +252,12 @@ func (s *Sweeper) setAside(id sale.OrderID, now time.Time, why error) {
 }
 
 // trouble leaves a sale alone that cannot be worked on now.
-func (s *Sweeper) trouble(ids []sale.OrderID, now time.Time, why error, stuck map[sale.Number]bool) {
-	if n := ids[0].Sale(); !stuck[n] {
-		stuck[n] = true
+func (s *Sweeper) trouble(ids []sale.OrderID, r *round, why error) {
+	if n := ids[0].Sale(); !r.stuck[n] {
+		r.stuck[n] = true
 		s.opts.Observer.Refused(sale.OrderID{}, fmt.Errorf("sale %d: %w", n, why))
 	}
-	s.leave(ids, now)
+	s.leave(ids, r.now)
 }
 
 // leave leaves orders to the next sweep: trouble passes, and then the units must sell

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -135,11 +136,23 @@ func TestHoldsEndWhenTheyAreOverAndNotBefore(t *testing.T) {
 	require.Equal(t, int64(2), h.left(t, "drop"))
 }
 
+// pages notes where the pages of a sweep begin.
+type pages struct {
+	ledger.Orders
+	from []time.Time
+}
+
+func (p *pages) Due(ctx context.Context, from time.Time, limit int) (ledger.DueOrders, error) {
+	p.from = append(p.from, from)
+	return p.Orders.Due(ctx, from, limit)
+}
+
 func TestTenThousandDueHoldsEndInOneSweep(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	s := h.sale(t, "drop", 10_000)
 	for part := range 10 {
+		h.world.Advance(time.Millisecond)
 		names := users(1000)
 		for i := range names {
 			names[i] = fmt.Sprintf("%d-%s", part, names[i])
@@ -147,7 +160,12 @@ func TestTenThousandDueHoldsEndInOneSweep(t *testing.T) {
 		h.reserve(t, &s, names...)
 	}
 	h.world.Advance(10 * time.Second)
-	require.Equal(t, 10_000, settle.New(h, settle.Options{Batch: 999}).Sweep(t.Context(), time.Now()))
+	turned := &pages{Orders: h}
+	require.Equal(t, 10_000, settle.New(turned, settle.Options{Batch: 999}).Sweep(t.Context(), time.Now()))
+	require.Len(t, turned.from, 11)
+	require.True(t, turned.from[0].IsZero())
+	require.True(t, slices.IsSortedFunc(turned.from, time.Time.Compare))
+	require.Equal(t, 9*time.Millisecond, turned.from[10].Sub(turned.from[1]), "no page begins where others are done")
 	require.Equal(t, int64(10_000), h.left(t, "drop"))
 }
 

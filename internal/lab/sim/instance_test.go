@@ -50,7 +50,9 @@ func (w *world) start(slot int) {
 	book := w.mutate.ledger(ledger.New(w.store))
 	counter := func(role string) stock.Counter { return &counterPort{w.counter, port{i, role}} }
 	books := func(role string) ledger.Ledger { return &ledgerPort{book, port{i, role}} }
-	lanes := settle.LaneOptions{Consumer: i.name, Clock: time.Now, CallTimeout: callTimeout}
+	lanes := settle.LaneOptions{
+		Consumer: i.name, Clock: time.Now, CallTimeout: callTimeout, Chance: func(d time.Duration) time.Duration { return d / 3 },
+	}
 	judge := settle.NewJudge(books(".j"), counter(".j"), lanes)
 	forwarder := settle.NewForwarder(books(".f"), counter(".f"), lanes)
 	for _, l := range w.lanes {

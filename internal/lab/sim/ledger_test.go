@@ -88,8 +88,8 @@ func (p *ledgerPort) Cancel(ctx context.Context, id sale.OrderID, user string) (
 	return through(ctx, p.port, p.write("Cancel "+id.String()), func(ctx context.Context) (sale.Order, error) { return p.Ledger.Cancel(ctx, id, user) })
 }
 
-func (p *ledgerPort) Due(ctx context.Context, limit int) (ledger.DueOrders, error) {
-	return through(ctx, p.port, p.read("Due"), func(ctx context.Context) (ledger.DueOrders, error) { return p.Ledger.Due(ctx, limit) })
+func (p *ledgerPort) Due(ctx context.Context, from time.Time, limit int) (ledger.DueOrders, error) {
+	return through(ctx, p.port, p.read("Due"), func(ctx context.Context) (ledger.DueOrders, error) { return p.Ledger.Due(ctx, from, limit) })
 }
 
 func (p *ledgerPort) Expire(ctx context.Context, list []sale.OrderID) (int, error) {

@@ -113,7 +113,7 @@ func takeFree(t *testing.T, w *world) {
 	require.Equal(t, []ledger.Kind{"order.paid"}, w.kinds(t, s, before), "one row, not two")
 
 	w.Advance(time.Hour)
-	due, err := w.ledger.Due(t.Context(), 10)
+	due, err := w.ledger.Due(t.Context(), time.Time{}, 10)
 	require.NoError(t, err)
 	require.Empty(t, due.IDs)
 	require.Equal(t, sale.OutcomeAlreadyPaid, w.notify(t, charge(o, "p0")).Outcome, "a notice about nothing")

@@ -296,7 +296,7 @@ func (w *world) mixed(ctx context.Context, s *sale.Sale, rnd *rand.Rand, key str
 			return err
 		}
 	}
-	due, err := w.ledger.Due(ctx, 5)
+	due, err := w.ledger.Due(ctx, time.Time{}, 5)
 	if err != nil {
 		return err
 	}

@@ -192,14 +192,14 @@ func (r *memReader) EachOrder(ctx context.Context, n sale.Number, fn func(sale.O
 }
 
 // Due implements ledger.Reader.
-func (r *memReader) Due(ctx context.Context, now time.Time, limit int) ([]sale.OrderID, time.Time, error) {
+func (r *memReader) Due(ctx context.Context, from, now time.Time, limit int) (page ledger.DuePage, err error) {
 	if err := r.statement(ctx); err != nil {
-		return nil, time.Time{}, err
+		return page, err
 	}
 	var due []sale.Order
 	for _, found := range r.at().sales {
 		for _, o := range found.orders {
-			if o.State == sale.Reserved && !now.Before(o.ExpiresAt) {
+			if o.State == sale.Reserved && !now.Before(o.ExpiresAt) && !o.ExpiresAt.Before(from) {
 				due = append(due, o)
 			}
 		}
@@ -207,15 +207,14 @@ func (r *memReader) Due(ctx context.Context, now time.Time, limit int) ([]sale.O
 	slices.SortFunc(due, func(a, b sale.Order) int {
 		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), bytes.Compare(a.ID[:], b.ID[:]))
 	})
-	if len(due) == 0 {
-		return nil, time.Time{}, nil
-	}
-	due, oldest := due[:min(len(due), limit)], due[0].ExpiresAt
-	ids := make([]sale.OrderID, 0, len(due))
+	due = due[:min(len(due), limit)]
 	for i := range due {
-		ids = append(ids, due[i].ID)
+		page.IDs = append(page.IDs, due[i].ID)
 	}
-	return ids, oldest, nil
+	if n := len(due); n > 0 {
+		page.First, page.Last = due[0].ExpiresAt, due[n-1].ExpiresAt
+	}
+	return page, nil
 }
 
 // Buyers implements ledger.Reader.

@@ -120,7 +120,7 @@ func TestUnreadableOrder(t *testing.T) {
 	require.Equal(t, sale.Taken, out.Results[0].Verdict)
 	require.Equal(t, sale.Taken, out.Results[2].Verdict)
 	d.clock.Add(time.Hour.Milliseconds())
-	due, err := d.Due(ctx, 10)
+	due, err := d.Due(ctx, time.Time{}, 10)
 	require.NoError(t, err)
 	require.Len(t, due.IDs, 4)
 	require.Contains(t, due.IDs, d.bob.ID)

@@ -132,7 +132,7 @@ func TestSweepersSideBySide(t *testing.T) {
 		}
 		found, err := tx.OrdersByID(t.Context(), ids)
 		require.Len(t, found, holds)
-		due, dueErr := two.Due(t.Context(), 1000)
+		due, dueErr := two.Due(t.Context(), time.Time{}, 1000)
 		require.NoError(t, dueErr)
 		require.Len(t, due.IDs, 2*holds)
 		for _, id := range due.IDs {
@@ -144,7 +144,7 @@ func TestSweepersSideBySide(t *testing.T) {
 	books := [2]*ledger.Book{one, two}
 	require.NoError(t, together(2, func(i int) error {
 		for {
-			due, err := books[i].Due(t.Context(), 7)
+			due, err := books[i].Due(t.Context(), time.Time{}, 7)
 			if err != nil || len(due.IDs) == 0 {
 				return err
 			}
@@ -162,7 +162,7 @@ func TestSweepersSideBySide(t *testing.T) {
 		}
 	}))
 	// Whoever came last may have been passed over by the other one's last look.
-	due, err := one.Due(t.Context(), 1000)
+	due, err := one.Due(t.Context(), time.Time{}, 1000)
 	require.NoError(t, err)
 	require.Equal(t, 3*holds, ended[0]+ended[1]+len(due.IDs))
 	for _, s := range sales {

@@ -86,20 +86,21 @@ func (r *reader) EachOrder(ctx context.Context, n sale.Number, fn func(sale.Orde
 // Due implements ledger.Reader. It reads ids and times only, so an order or a
 // sale that is damaged elsewhere is due like any other. Outside of a snapshot it
 // leaves out what is being written to at this moment.
-func (r *reader) Due(ctx context.Context, now time.Time, limit int) ([]sale.OrderID, time.Time, error) {
+func (r *reader) Due(ctx context.Context, from, now time.Time, limit int) (ledger.DuePage, error) {
 	type hold struct {
 		id  sale.OrderID
 		end time.Time
 	}
 	var due []hold
-	err := r.query(ctx, r.due, []any{ledger.Millis(now), limit}, all(&due, func(row *row) (hold, error) {
+	err := r.query(ctx, r.due, []any{ledger.Millis(from), ledger.Millis(now), limit}, all(&due, func(row *row) (hold, error) {
 		h := hold{id: row.id(), end: row.time()}
 		return h, row.done()
 	}))
 	if err != nil || len(due) == 0 {
-		return nil, time.Time{}, err
+		return ledger.DuePage{}, err
 	}
-	return column(due, func(h *hold) sale.OrderID { return h.id }), due[0].end, nil
+	ids := column(due, func(h *hold) sale.OrderID { return h.id })
+	return ledger.DuePage{IDs: ids, First: due[0].end, Last: due[len(due)-1].end}, nil
 }
 
 // Buyers implements ledger.Reader.

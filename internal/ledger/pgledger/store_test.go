@@ -101,7 +101,7 @@ func TestSettings(t *testing.T) {
 	look := w.openWith(t, pgledger.Options{URL: w.url, ReadOnly: true})
 	t.Cleanup(func() { require.NoError(t, look.Close()) })
 	require.ErrorIs(t, look.Update(t.Context(), func(ledger.Tx) error { return nil }), pgledger.ErrReadOnly)
-	_, _, err = look.Read().Due(t.Context(), w.now(), 10)
+	_, err = look.Read().Due(t.Context(), time.Time{}, w.now(), 10)
 	require.NoError(t, err, "looking locks nothing")
 
 	admin := w.connect(t)

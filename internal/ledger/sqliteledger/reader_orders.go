@@ -107,13 +107,14 @@ func within(n sale.Number) func(*args) {
 // Due implements ledger.Reader. It reads ids and times only, so an order or a
 // sale that is damaged elsewhere is due like any other; an order without a
 // readable id is left out and reported to Options.OnCorrupt.
-func (r *reader) Due(ctx context.Context, now time.Time, limit int) ([]sale.OrderID, time.Time, error) {
+func (r *reader) Due(ctx context.Context, from, now time.Time, limit int) (page ledger.DuePage, err error) {
 	type hold struct {
 		id  sale.OrderID
 		end time.Time
 	}
 	due, err := full(limit, func(limit int, out *[]hold) (rows int, err error) {
 		err = r.scan(ctx, "orders_due", func(a *args) {
+			a.time(from)
 			a.time(now)
 			a.int(int64(limit))
 		}, counted(&rows, list(r, out, func(row *row) (hold, error) {
@@ -126,13 +127,13 @@ func (r *reader) Due(ctx context.Context, now time.Time, limit int) ([]sale.Orde
 		return rows, err
 	})
 	if err != nil || len(due) == 0 {
-		return nil, time.Time{}, err
+		return page, err
 	}
-	ids := make([]sale.OrderID, len(due))
 	for i := range due {
-		ids[i] = due[i].id
+		page.IDs = append(page.IDs, due[i].id)
 	}
-	return ids, due[0].end, nil
+	page.First, page.Last = due[0].end, due[len(due)-1].end
+	return page, nil
 }
 
 // Buyers implements ledger.Reader.

@@ -287,9 +287,9 @@ func limitMany(t *testing.T, w *world) {
 	const limit = 100
 	s := w.open(t, func(s *stock.Setting) { s.PerUserLimit, s.Stock, s.Left = limit, []int64{1000}, []int64{1000} })
 	key := func(i int) string { return "k" + strconv.Itoa(i) }
-	var batch []stock.Attempt
-	var want []sale.Verdict
-	for i := range 60 { // each twice in one batch
+	const orders = 60
+	batch, want := make([]stock.Attempt, 0, 3*orders), make([]sale.Verdict, 0, 3*orders)
+	for i := range orders { // each twice in one batch
 		batch = append(batch, w.click("ann", key(i), 1), w.click("bob", key(i), 1), w.click("ann", key(i), 1))
 		want = append(want, sale.Taken, sale.Taken, sale.Replayed)
 	}
