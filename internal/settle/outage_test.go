@@ -89,12 +89,14 @@ func TestBreakdownDuringTheSearchForACulpritParksNobody(t *testing.T) {
 // picky is a ledger that breaks down over some batches without refusing a row.
 type picky struct {
 	ledger.Ledger
-	limit   int    // more attempts than this are too much
-	breaker string // a user over whom it breaks down
+	limit   int           // more attempts than this are too much
+	takes   time.Duration // how long it takes to find that out
+	breaker string        // a user over whom it breaks down
 }
 
 func (p *picky) Reserve(ctx context.Context, b ledger.Batch) (ledger.Batched, error) {
 	if len(b.Attempts) > p.limit {
+		<-time.After(p.takes) //nolint:forbidigo // the bubble's fake clock
 		return ledger.Batched{}, context.DeadlineExceeded
 	}
 	for i := range b.Attempts {
