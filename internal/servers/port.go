@@ -6,6 +6,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"syscall"
 )
 
 // Ports of servers that are started again on the same port come from below the
@@ -36,16 +37,20 @@ func FreePort() (int, error) {
 	for range 200 {
 		port := lowestPort + rand.IntN(highestPort-lowestPort) //nolint:gosec // no secret
 		twin, err := net.ListenPacket("udp", Loopback(port))   //nolint:noctx // as below
-		if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
 			continue
 		}
 		if !canListen(port) || !canListen(port+busDistance) {
-			_ = twin.Close()
+			if err == nil {
+				_ = twin.Close()
+			}
 			continue
 		}
-		kept.Lock()
-		kept.twins = append(kept.twins, twin)
-		kept.Unlock()
+		if err == nil { // else this machine has no UDP, and nobody keeps ports by it
+			kept.Lock()
+			kept.twins = append(kept.twins, twin)
+			kept.Unlock()
+		}
 		return port, nil
 	}
 	return 0, errors.New("no loopback port is free")
