@@ -368,6 +368,9 @@ func (w *world) sellOut() {
 		case r.err == nil && r.verdict == sale.CoolDown && old && w.sale.MaxUnpaidHolds > 0:
 			continue
 		}
+		if w.leased() { // a builder is gone, and others wait until they can know it
+			refused = 0
+		}
 		if refused++; refused > 2*sellTicks {
 			w.fail("P2: for two seconds buyers are told %s %v while %d units are free", r.verdict, r.err, w.books.free(item))
 		}
@@ -383,6 +386,12 @@ func (w *world) sellOut() {
 			return // a hold was over just then
 		}
 	}
+}
+
+// leased reports whether a build has begun that keeps others away.
+func (w *world) leased() bool {
+	s := &w.books.sale
+	return s.BuildToken > s.Epoch && w.store.now().Before(s.BuildAt.Add(ledger.BuildLease))
 }
 
 // buyer returns who comes next: somebody who was there before and may buy again,
