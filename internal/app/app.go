@@ -23,6 +23,7 @@ import (
 	"github.com/doorbuster/doorbuster/internal/engine"
 	"github.com/doorbuster/doorbuster/internal/event"
 	"github.com/doorbuster/doorbuster/internal/gate"
+	"github.com/doorbuster/doorbuster/internal/handover"
 	"github.com/doorbuster/doorbuster/internal/httpapi"
 	"github.com/doorbuster/doorbuster/internal/ledger"
 	"github.com/doorbuster/doorbuster/internal/obs"
@@ -141,6 +142,7 @@ func (h *house) build(ctx context.Context, version string) (err error) {
 		Engine: h.engine, Feed: h.feed, Auth: h.auth, Metrics: h.metrics, Gatherer: registry, Logger: h.log, Audit: h.audit, Ready: h.ready,
 		Letters: settle.NewDeadLetters(h.book), Gate: h.gate,
 	}
+	deps.Paths = handover.NewStranded(h.book)
 	if h.fast != nil {
 		deps.Paths, deps.Queued = h.fast.keeper, h.fast.queued
 	}

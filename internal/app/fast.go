@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -111,18 +112,24 @@ func consumer() string {
 	return fmt.Sprintf("%s-%d-%x", host, os.Getpid(), time.Now().UnixNano())
 }
 
+// errNoRedis says that a sale cannot be sold here.
+var errNoRedis = errors.New("a sale is on the fast path, and this server has no redis.url: name its Redis, or bring the sale to the direct path")
+
 // reachable reports whether the fast counter answers, if a sale needs it.
 func (h *house) reachable(ctx context.Context) error {
-	if h.fast == nil {
-		return nil
-	}
 	views, err := h.engine.Sales(ctx)
 	if err != nil {
 		return err
 	}
 	for _, v := range views {
-		if v.Path != sale.PathFast {
+		switch status := v.Status(h.engine.Now()); {
+		case v.Path != sale.PathFast:
 			continue
+		case h.fast != nil:
+		case status == sale.StatusEnded || status == sale.StatusClosed:
+			continue
+		default:
+			return fmt.Errorf("%w: %s", errNoRedis, v.Slug)
 		}
 		for _, l := range stock.LanesOf(&v.Sale) { // whatever a lane holds: a spoilt one is its sale's own trouble
 			if _, err := h.fast.counter.Clock(ctx, l); err != nil {

@@ -27,7 +27,9 @@ func (k *Keeper) Preheat(ctx context.Context, slug string) (sale.Sale, error) {
 		switch {
 		case s.Preferred != sale.PathFast:
 			return s, sale.IllegalState("the sale does not prefer the fast path", "set preferred_path to fast first")
-		case !s.Visible() || s.State == sale.Closed || !now.Before(s.EndsAt):
+		case s.State == sale.Closed || !now.Before(s.EndsAt):
+			return s, sale.IllegalState("the sale is over", "only a published sale that has not ended can be preheated")
+		case !s.Visible():
 			return s, sale.IllegalState("only a published sale that has not ended can be preheated", "publish it first")
 		case s.Path == sale.PathFast:
 			if why, illErr := k.ill(ctx, &s); why == "" {
@@ -53,7 +55,7 @@ func (k *Keeper) Route(ctx context.Context, slug string, version int64, to sale.
 	if err != nil {
 		return sale.Sale{}, err
 	}
-	if s.Preferred != to || version != 0 && version != s.Version {
+	if s.Preferred != to || s.State == sale.Closed || version != 0 && version != s.Version { // closed: the ledger refuses it
 		s, err = k.ledger.ChangeSale(ctx, slug, version, sale.Change{Action: sale.ActionUpdate, Patch: sale.Patch{Preferred: &to}})
 		if err != nil {
 			return sale.Sale{}, err
