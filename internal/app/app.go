@@ -54,20 +54,21 @@ type Output struct {
 
 // house is everything that runs.
 type house struct {
-	cfg     *config.Config
-	log     *slog.Logger
-	metrics *obs.Metrics
-	book    *Book
-	auth    *auth.Auth
-	engine  *engine.Engine
-	feed    *event.Feed
-	sweeper *settle.Sweeper
-	fast    *fast         // nil: no fast path
-	limits  limit.Limiter // shared over Redis; nil without one
-	gate    *gate.Keeper  // nil: no gate
-	api     *httpapi.API
-	made    []string // files of new keys
-	stop    []func() // what build started, to be undone in reverse order
+	cfg      *config.Config
+	log      *slog.Logger
+	metrics  *obs.Metrics
+	book     *Book
+	auth     *auth.Auth
+	engine   *engine.Engine
+	feed     *event.Feed
+	sweeper  *settle.Sweeper
+	fast     *fast         // nil: no fast path
+	auditing chan struct{} // one token: an audit for the admin API
+	limits   limit.Limiter // shared over Redis; nil without one
+	gate     *gate.Keeper  // nil: no gate
+	api      *httpapi.API
+	made     []string // files of new keys
+	stop     []func() // what build started, to be undone in reverse order
 
 	batches  batches
 	probe    probe
@@ -84,7 +85,7 @@ func Run(ctx context.Context, cfg config.Config, out Output) error {
 	if err = os.MkdirAll(cfg.DataDir, folderMode); err != nil {
 		return err
 	}
-	h := &house{cfg: &cfg, log: log}
+	h := &house{cfg: &cfg, log: log, auditing: make(chan struct{}, 1)}
 	defer h.undo()
 	if err = h.build(ctx, out.Version); err != nil {
 		return err
@@ -227,6 +228,12 @@ func (h *house) audit(ctx context.Context, slug string) ([]byte, error) {
 	s, err := h.book.Sale(ctx, slug)
 	if err != nil {
 		return nil, err
+	}
+	select { // one at a time: it keeps a snapshot, of which builds need some too
+	case h.auditing <- struct{}{}:
+		defer func() { <-h.auditing }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	report, err := audit.Run(ctx, h.book, audit.Options{Sales: []sale.Number{s.Number}, Running: true})
 	if err != nil {

@@ -117,13 +117,7 @@ func (f *Feed) leave(s *stream) {
 func (f *Feed) end(ctx context.Context, n sale.Number) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.opts.CallTimeout)
 	defer cancel()
-	var end uint64
-	err := f.src.Snapshot(ctx, func(r ledger.Reader) error {
-		rec, err := r.SaleByNumber(ctx, n)
-		end = rec.Seq
-		return err
-	})
-	return end, err
+	return f.src.End(ctx, n)
 }
 
 // joining is how an attempt to join a stream went.

@@ -41,13 +41,13 @@ func (p *tap) Rows(ctx context.Context, n sale.Number, after uint64, limit int) 
 	return p.Book.Rows(ctx, n, after, limit)
 }
 
-func (p *tap) Snapshot(ctx context.Context, fn func(ledger.Reader) error) error {
+func (p *tap) End(ctx context.Context, n sale.Number) (uint64, error) {
 	p.ends.Add(1)
 	p.wait()
 	if p.failing.Load() {
-		return errCable
+		return 0, errCable
 	}
-	return p.Book.Snapshot(ctx, fn)
+	return p.Book.End(ctx, n)
 }
 
 func (p *tap) wait() {

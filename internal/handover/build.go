@@ -3,7 +3,6 @@ package handover
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/doorbuster/doorbuster/internal/ledger"
@@ -112,16 +111,10 @@ func (w *work) freeze(ctx context.Context) error {
 	return nil
 }
 
-// errUndrained says that slips in a frozen lane cannot be judged.
-var errUndrained = errors.New("handover: slips in the tray cannot be judged")
-
 func (w *work) drain(ctx context.Context) error {
 	for _, l := range w.lanes {
-		switch err := w.k.opts.Drain(ctx, l, &w.build.Sale); {
-		case errors.Is(err, stock.ErrUnavailable):
+		if err := w.k.opts.Drain(ctx, l, &w.build.Sale); err != nil {
 			return err
-		case err != nil:
-			return fmt.Errorf("%w: %w", errUndrained, err)
 		}
 	}
 	return nil
@@ -130,11 +123,14 @@ func (w *work) drain(ctx context.Context) error {
 // makeWay has the queued judged and lets buyers buy from the ledger, who must not wait
 // for a slip that cannot be judged.
 func (w *work) makeWay(ctx context.Context) error {
-	err := w.drain(ctx)
-	if err == nil || errors.Is(err, errUndrained) {
-		err = errors.Join(err, w.stepAside(ctx))
+	undrained := w.drain(ctx)
+	if undrained != nil && !errors.Is(undrained, stock.ErrStuck) {
+		return undrained
 	}
-	return err
+	if err := w.stepAside(ctx); err != nil {
+		return err
+	}
+	return undrained
 }
 
 // stepAside lets buyers of a fast sale buy from the ledger while the build goes on,

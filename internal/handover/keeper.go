@@ -20,7 +20,8 @@ type Options struct {
 	CallTimeout time.Duration // deadline of one call; default 5 s
 	// Clock is the process's clock; required. It measures how long a state lasts.
 	Clock func() time.Time
-	// Drain judges every slip in a lane's tray; required.
+	// Drain judges every slip in a lane's tray; required. stock.ErrStuck says that some
+	// cannot be judged and all others are.
 	Drain    func(ctx context.Context, l stock.Lane, s *sale.Sale) error
 	Observer Observer // nil: nobody watches
 }

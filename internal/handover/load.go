@@ -37,6 +37,9 @@ func (w *work) load(ctx context.Context) error {
 	return nil
 }
 
+// snapshotWait is how long others may have what snapshots there can be.
+const snapshotWait = 25 * time.Second
+
 // errSilent says that the ledger stopped telling the orders of a sale.
 var errSilent = errors.New("handover: the ledger does not answer")
 
@@ -58,7 +61,7 @@ func (w *work) readAll(ctx context.Context) (l *loader, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := w.k.opts.CallTimeout
-	silence := time.AfterFunc(limit, func() { cancel(errSilent) })
+	silence := time.AfterFunc(limit+snapshotWait, func() { cancel(errSilent) })
 	defer silence.Stop()
 	put := func(a stock.Act, sku string) error {
 		silence.Stop() // while the counter is waited for
@@ -66,6 +69,7 @@ func (w *work) readAll(ctx context.Context) (l *loader, err error) {
 		return l.put(ctx, a, sku)
 	}
 	err = w.k.ledger.Snapshot(ctx, func(r ledger.Reader) error {
+		silence.Reset(limit)
 		rec, failed := r.SaleByNumber(ctx, w.build.Sale.Number)
 		if failed != nil {
 			return failed

@@ -2,7 +2,7 @@ package handover_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,7 +67,7 @@ func TestSlipThatCannotBeJudgedKeepsNobodyFromBuying(t *testing.T) {
 		bad := true
 		k := handover.New(w.book, w.counter, handover.Options{Clock: w.now, Observer: w.log, Drain: func(ctx context.Context, l stock.Lane, s *sale.Sale) error {
 			if bad {
-				return errStuck
+				return fmt.Errorf("%w: the row is damaged", stock.ErrStuck)
 			}
 			return w.drain(ctx, l, s)
 		}})
@@ -82,8 +82,6 @@ func TestSlipThatCannotBeJudgedKeepsNobodyFromBuying(t *testing.T) {
 		require.Equal(t, now.Preferred, back.Path, about)
 	}
 }
-
-var errStuck = errors.New("the row is damaged")
 
 // A drain that takes longer than a lease may be overtaken; the operator's act is done.
 func TestChangeThatIsOvertakenWhileItDrains(t *testing.T) {

@@ -107,7 +107,7 @@ func (k *Keeper) direct(ctx context.Context, s *sale.Sale, why Why) (sale.Sale, 
 	}
 	drained := true
 	if err := inTurn(ctx, w.freeze, w.drain); err != nil {
-		if !errors.Is(err, stock.ErrUnavailable) && !errors.Is(err, errUndrained) {
+		if !errors.Is(err, stock.ErrUnavailable) && !errors.Is(err, stock.ErrStuck) {
 			return sale.Sale{}, err
 		}
 		drained = false
@@ -139,7 +139,7 @@ func (k *Keeper) WhileFrozen(ctx context.Context, s *sale.Sale, do func(context.
 		if err == nil {
 			return w.rebuildAfter(ctx, do)
 		}
-		if !overtaken(err) && !errors.Is(err, errUndrained) { // undrained, the sale is on the direct path
+		if !overtaken(err) && !errors.Is(err, stock.ErrStuck) { // stuck, the sale is on the direct path
 			return err
 		}
 		if err = wait(ctx, againAfter); err != nil {

@@ -260,6 +260,8 @@ type Journal interface {
 	// LaneRows returns the rows above after that a lane of the fast counter must
 	// learn of, in order, at most limit, and the number up to which that is all.
 	LaneRows(ctx context.Context, n sale.Number, after uint64, limit int) (LaneRows, error)
+	// End returns the number of the last row of a sale's journal.
+	End(ctx context.Context, n sale.Number) (uint64, error)
 	// Snapshot calls fn with a reader on which every read sees the same instant.
 	// The reader is valid until fn returns.
 	Snapshot(ctx context.Context, fn func(Reader) error) error

@@ -244,6 +244,12 @@ func (b *Book) Rows(ctx context.Context, n sale.Number, after uint64, limit int)
 	return b.store.Read().Rows(ctx, n, after, page(limit))
 }
 
+// End implements Journal.
+func (b *Book) End(ctx context.Context, n sale.Number) (uint64, error) {
+	rec, err := b.store.Read().SaleByNumber(ctx, n)
+	return rec.Seq, err
+}
+
 // Snapshot implements Journal.
 func (b *Book) Snapshot(ctx context.Context, fn func(Reader) error) error {
 	return b.store.Snapshot(ctx, fn)

@@ -137,9 +137,9 @@ func (b *bench) idle() bool { return b.left() == 0 }
 // left counts what is on the bench.
 func (b *bench) left() int { return len(b.open) + len(b.done) }
 
-// suspects reports whether all that is open has failed alone.
+// suspects reports whether all that is left has failed alone.
 func (b *bench) suspects() bool {
-	return !slices.ContainsFunc(b.open, func(t *task) bool { return !t.alone })
+	return len(b.done) == 0 && !slices.ContainsFunc(b.open, func(t *task) bool { return !t.alone })
 }
 
 // full reports whether no more entries should come to the bench for now.

@@ -47,37 +47,38 @@ var errUndecided = errors.New("settle: slips in the tray cannot be judged")
 
 // Drain judges every slip in a lane's tray, those that others have claimed too,
 // and returns nil when the tray is empty. It ends only with the lane frozen, or
-// when nobody takes. Slips that the ledger neither judges nor parks stay where they
-// are: all others are judged, and an error says so. s is the lane's sale; only its
-// number, key and items count.
+// when nobody takes. stock.ErrStuck if some cannot be judged though the ledger can be
+// written to: they stay where they are, and the others are judged, unless those that are
+// stuck are many. s is the lane's sale; only
+// its number, key and items count.
 func (j *Judge) Drain(ctx context.Context, l stock.Lane, s *sale.Sale) error {
 	r := newReader(l, s)
-	var left error
+	b := j.bench(l, func([]stock.Entry) {})
 	for after := ""; ; {
 		call, cancel := j.call(ctx)
 		entries, err := j.counter.Look(call, l, after, lookBatch)
 		cancel()
-		if err != nil || len(entries) == 0 {
-			return errors.Join(left, err)
+		if err != nil || len(entries) == 0 && after == "" {
+			return err
 		}
-		b := j.bench(l, func([]stock.Entry) {})
 		for _, e := range entries {
 			b.add(r.read(e))
+			after = e.ID
 		}
-		if err := j.empty(ctx, b); err != nil {
-			left = err
-			if b.successes == 0 || ctx.Err() != nil || errors.Is(err, stock.ErrUnavailable) {
-				return err
-			}
-			after = entries[len(entries)-1].ID // past those that are stuck
+		last := len(entries) == 0
+		if err := j.empty(ctx, b, last); err != nil {
+			return err
+		}
+		if last {
+			after = "" // is it empty?
 		}
 	}
 }
 
-// empty works until nothing is left on the bench, or nothing comes off it any more. A
-// ledger that fails is asked for less, down to one slip, and a slip that fails alone lets
-// the others go before.
-func (j *Judge) empty(ctx context.Context, b *bench) error {
+// empty works until nothing is left on the bench, or nothing comes off it any more; what
+// has failed alone waits for the last page. A ledger that fails is asked for less, down
+// to one slip.
+func (j *Judge) empty(ctx context.Context, b *bench, last bool) error {
 	var trouble error
 	still, since := b.left(), j.opts.Clock()
 	for {
@@ -91,16 +92,28 @@ func (j *Judge) empty(ctx context.Context, b *bench) error {
 			still, since = n, now
 		}
 		due, more := b.next()
-		if !more {
+		switch {
+		case !more, !last && b.suspects():
 			return nil
-		}
-		if now.Sub(since) >= patience && (b.size == 1 || b.suspects()) { // else less may be enough
-			return errors.Join(errUndecided, trouble)
+		case now.Sub(since) >= patience && (b.size == 1 || b.suspects()): // else less may be enough
+			return j.stuck(ctx, b, trouble)
 		}
 		if err := sleep(ctx, due); err != nil {
 			return errors.Join(errUndecided, err)
 		}
 	}
+}
+
+// stuck returns why a drain ends: it is the slips, or the ledger, in which the sale cannot
+// be written to at all.
+func (j *Judge) stuck(ctx context.Context, b *bench, trouble error) error {
+	call, cancel := j.call(ctx)
+	defer cancel()
+	// No attempts: it locks the sale, and says which way that is.
+	if _, err := j.ledger.Reserve(call, ledger.Batch{Sale: b.lane.Sale}); err != nil && !errors.Is(err, ledger.ErrWrongEpoch) {
+		return errors.Join(errUndecided, trouble, err)
+	}
+	return errors.Join(stock.ErrStuck, trouble)
 }
 
 // sleep waits, or returns why ctx ended.

@@ -3,6 +3,7 @@ package settle_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -313,7 +314,7 @@ func TestDrainLeavesASlipThatIsStuck(t *testing.T) {
 		}
 		j := settle.NewJudge(&picky{Ledger: f, limit: 10_000, breaker: "breaker"}, f.counter, options("w", &witness{}))
 		began := time.Now()
-		require.ErrorIs(t, j.Drain(t.Context(), f.lane(), &f.sale), errHook)
+		require.ErrorIs(t, j.Drain(t.Context(), f.lane(), &f.sale), stock.ErrStuck)
 		require.Less(t, time.Since(began), 10*time.Second)
 		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 300}, f.states(t, who...))
 		require.Len(t, f.tray(t), 1)
@@ -322,6 +323,47 @@ func TestDrainLeavesASlipThatIsStuck(t *testing.T) {
 		f.pass(ledger.MaxQueued + time.Second)
 		require.NoError(t, j.Drain(t.Context(), f.lane(), &f.sale))
 		require.Equal(t, map[sale.OrderState]int{sale.Rejected: 1}, f.states(t, "breaker"))
+	})
+}
+
+// Nor do some: whoever comes pages behind them is judged, and soon.
+func TestDrainGoesPastStuckSlips(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 1000, func(t *testing.T, f *floor) {
+		l := &hookedLedger{Ledger: f}
+		who := make([]string, 0, 4*70)
+		for i := range 4 {
+			user := "stuck" + strconv.Itoa(i)
+			l.refused.Store(user, errHook)
+			f.take(t, user)
+			for _, other := range f.fresh(70) {
+				f.take(t, other) // one entry each
+				who = append(who, other)
+			}
+		}
+		began := time.Now()
+		err := settle.NewJudge(l, f.counter, options("w", &witness{})).Drain(t.Context(), f.lane(), &f.sale)
+		require.ErrorIs(t, err, stock.ErrStuck)
+		require.Less(t, time.Since(began), 20*time.Second)
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 280}, f.states(t, who...))
+	})
+}
+
+// Where the ledger cannot be written to, it is not the slips.
+func TestDrainKnowsAnOutage(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 10, func(t *testing.T, f *floor) {
+		f.take(t, "a")
+		l := &hookedLedger{Ledger: f}
+		l.set(func(call string) error {
+			if call == "Reserve" {
+				return errHook
+			}
+			return nil
+		}, nil)
+		err := settle.NewJudge(l, f.counter, options("w", &witness{})).Drain(t.Context(), f.lane(), &f.sale)
+		require.ErrorIs(t, err, errHook)
+		require.NotErrorIs(t, err, stock.ErrStuck)
 	})
 }
 
@@ -340,7 +382,7 @@ func TestDrainLeavesALetterThatIsStuck(t *testing.T) {
 		}, nil)
 		j := settle.NewJudge(l, f.counter, options("w", &witness{}))
 		began := time.Now()
-		require.Error(t, j.Drain(t.Context(), f.lane(), &f.sale))
+		require.ErrorIs(t, j.Drain(t.Context(), f.lane(), &f.sale), stock.ErrStuck)
 		require.Less(t, time.Since(began), 10*time.Second)
 		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 1}, f.states(t, "a"))
 	})

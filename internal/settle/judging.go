@@ -132,13 +132,7 @@ func (w *Worker) gather(ctx context.Context) {
 	look := time.NewTicker(lookAround)
 	defer look.Stop()
 	left := true // others may have left something before this start
-	for w.waitForRoom(ctx, look.C) {
-		select {
-		case <-look.C:
-			w.measure(ctx)
-			left = true
-		default:
-		}
+	for w.waitForRoom(ctx, look.C, &left) {
 		var err error
 		wait := w.opts.Wait
 		// Whose ledger does not answer must not keep its slips by taking them over
@@ -165,10 +159,17 @@ func (w *Worker) gather(ctx context.Context) {
 	}
 }
 
-// waitForRoom waits until more may be gathered and reports whether ctx goes on. It looks
-// at the length of the tray meanwhile, which grows fastest then.
-func (w *Worker) waitForRoom(ctx context.Context, look <-chan time.Time) bool {
+// waitForRoom waits until more may be gathered and reports whether ctx goes on. When it
+// is time to look around, left is set, and the tray is measured, also while there is no
+// room: it grows fastest then.
+func (w *Worker) waitForRoom(ctx context.Context, look <-chan time.Time, left *bool) bool {
 	for ctx.Err() == nil {
+		select {
+		case <-look:
+			w.measure(ctx)
+			*left = true
+		default:
+		}
 		if w.in.space() > 0 {
 			return true
 		}
@@ -176,6 +177,7 @@ func (w *Worker) waitForRoom(ctx context.Context, look <-chan time.Time) bool {
 		case <-w.in.room:
 		case <-look:
 			w.measure(ctx)
+			*left = true
 		case <-ctx.Done():
 		}
 	}

@@ -45,6 +45,7 @@ type service struct {
 	// tray. since is when his lane's turn was over, zero while it is not.
 	leaving, cold atomic.Bool
 	since         time.Time
+	forced        bool // he was sent away, whatever waits there
 	// stopJudge and stopCourier end the two; courier is nil where none runs.
 	stopJudge   context.CancelFunc
 	courier     *Courier
@@ -320,7 +321,7 @@ func (m *Lanes) tidy() {
 		at.stopJudge()
 		delete(m.serving, l)
 		m.opts.Observer.Released(l)
-		if r, off := m.resting[l]; off {
+		if r, off := m.resting[l]; off && !at.forced {
 			d := restFor
 			if at.cold.Load() {
 				d = restCold
@@ -343,6 +344,7 @@ func (m *Lanes) dismiss(now, wanted map[stock.Lane]bool) {
 		case service.since.IsZero():
 			service.since = at
 		case wanted[l] && at.Sub(service.since) >= turnFor: // it has other turns; a deleted sale has none
+			service.forced = true
 			service.stopJudge()
 		}
 		m.leave(service)

@@ -109,6 +109,34 @@ func TestMuchIsTakenOverAtOnce(t *testing.T) {
 	})
 }
 
+// A worker that always has something to do looks after what a dead one has left, too.
+func TestBusyWorkerTakesOver(t *testing.T) {
+	t.Parallel()
+	onFloor(t, 100_000, func(t *testing.T, f *floor) {
+		f.take(t, "left")
+		got, err := f.counter.Claim(t.Context(), f.lane(), stock.Claim{Consumer: "dead", Max: 1})
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		l := &hookedLedger{Ledger: f}
+		l.set(func(call string) error {
+			if call == "Reserve" {
+				<-time.After(470 * time.Millisecond) //nolint:forbidigo // the bubble's fake clock
+			}
+			return nil
+		}, nil)
+		o := options("w", &witness{})
+		o.Batch = 20
+		leave := hire(t, l, f.counter, o)
+		for range 30 {
+			f.take(t, f.fresh(100)...) // more than it can judge
+			f.pass(500 * time.Millisecond)
+		}
+		states := f.states(t, "left")
+		leave()
+		require.Equal(t, map[sale.OrderState]int{sale.Reserved: 1}, states)
+	})
+}
+
 // gauge notes what is said to wait.
 type gauge struct {
 	witness

@@ -28,6 +28,8 @@ const (
 
 	firstPause = 2 * time.Second
 	maxPause   = 5 * time.Minute
+	// patientTry is which try of a stuck sale has all the time of a call.
+	patientTry = 20
 	// maxAside bounds the orders set aside; beyond it the oldest due ones are
 	// tried at every sweep again, which costs time but loses nothing.
 	maxAside = 200_000
@@ -35,8 +37,7 @@ const (
 
 // Observer is told how sweeping goes.
 type Observer interface {
-	// Behind reports how long overdue the oldest hold of a page is, before any of
-	// them ends: a sweep of many pages takes its time.
+	// Behind reports how long overdue the oldest hold is when a sweep begins.
 	Behind(overdue time.Duration)
 	// Swept reports one sweep: how many holds it ended, and how many orders are set
 	// aside.
@@ -51,7 +52,7 @@ type Sweeper struct {
 	ledger ledger.Orders
 	opts   Options
 	aside  map[sale.OrderID]pause
-	stuck  map[sale.Number]bool // sales that could not be worked on in this sweep or the last
+	stuck  map[sale.Number]int // sales that could not be worked on, and how often in a row
 }
 
 type pause struct {
@@ -73,7 +74,7 @@ func New(l ledger.Orders, o Options) *Sweeper {
 	if o.Observer == nil {
 		o.Observer = nobody{}
 	}
-	return &Sweeper{ledger: l, opts: o, aside: make(map[sale.OrderID]pause), stuck: make(map[sale.Number]bool)}
+	return &Sweeper{ledger: l, opts: o, aside: make(map[sale.OrderID]pause), stuck: make(map[sale.Number]int)}
 }
 
 type nobody struct{}
@@ -112,7 +113,14 @@ func (s *Sweeper) Sweep(ctx context.Context, now time.Time) int {
 			s.opts.Observer.Refused(sale.OrderID{}, err)
 		}
 	}
-	s.stuck = r.stuck
+	for n := range s.stuck {
+		if !r.stuck[n] {
+			delete(s.stuck, n)
+		}
+	}
+	for n := range r.stuck {
+		s.stuck[n]++
+	}
 	s.opts.Observer.Swept(ended, len(s.aside))
 	return ended
 }
@@ -125,8 +133,8 @@ type round struct {
 }
 
 // page ends one page of due holds, and reports whether there may be more. Orders set
-// aside are skipped without eating into the page. Sales that were stuck come last, once a
-// sweep.
+// aside are skipped without eating into the page. Sales that were stuck come last in it,
+// and once a sweep.
 func (s *Sweeper) page(ctx context.Context, r *round) (ended int, more bool, err error) {
 	limit := s.opts.Batch + len(s.aside)
 	call, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
@@ -135,15 +143,16 @@ func (s *Sweeper) page(ctx context.Context, r *round) (ended int, more bool, err
 	if err != nil {
 		return 0, false, err
 	}
-	s.opts.Observer.Behind(due.Overdue)
+	if r.from.IsZero() {
+		s.opts.Observer.Behind(due.Overdue)
+	}
 	aside := len(s.aside)
 	if r.from.IsZero() {
 		s.forget(due.IDs)
 	}
 	groups := bySale(s.ready(due.IDs, r.now))
-	rank := map[bool]int{true: 1}
 	for _, number := range slices.SortedFunc(maps.Keys(groups), func(a, b sale.Number) int {
-		return cmp.Or(rank[s.stuck[a]]-rank[s.stuck[b]], cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(s.stuck[a], s.stuck[b]), cmp.Compare(a, b))
 	}) {
 		if r.stuck[number] {
 			s.leave(groups[number], r.now)
@@ -232,7 +241,13 @@ func refusal(err error) bool {
 }
 
 func (s *Sweeper) expire(ctx context.Context, ids []sale.OrderID) (int, error) {
-	call, cancel := context.WithTimeout(ctx, s.opts.CallTimeout)
+	// Who was stuck has little time, so that the others need not wait for it, and all of
+	// it now and then, should it have been too little.
+	limit := s.opts.CallTimeout
+	if tries := s.stuck[ids[0].Sale()]; tries%patientTry != 0 {
+		limit = min(limit, s.opts.Interval)
+	}
+	call, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	n, err := s.ledger.Expire(call, ids)
 	if err != nil && refusal(err) {

@@ -288,6 +288,16 @@ func TestLockedSaleDoesNotKeepTheHoldsOfOthers(t *testing.T) {
 		go func() { done <- settle.New(&locked{Orders: h, sale: x.Number}, settle.Options{}).Run(ctx) }()
 		<-time.After(6 * time.Second) //nolint:forbidigo // the bubble's fake clock: one call's deadline and a little
 		left := h.left(t, "y")
+		for i := range 3 { // from then on the promise holds for the others
+			names := users(50)
+			for j := range names {
+				names[j] = fmt.Sprintf("again-%d-%s", i, names[j])
+			}
+			h.reserve(t, &y, names...)
+			h.world.Advance(10 * time.Second)
+			<-time.After(2 * time.Second) //nolint:forbidigo // as above
+			left = min(left, h.left(t, "y"))
+		}
 		stop()
 		require.NoError(t, <-done)
 		require.Equal(t, int64(50), left)

@@ -400,6 +400,7 @@ var (
 	ErrTray   = errors.New("stock: the tray is not empty")
 	ErrWanted = errors.New("stock: the lane wants its units itself")
 	ErrStale  = errors.New("stock: the lane has forgotten something that was seen")
+	ErrStuck  = errors.New("stock: slips in the tray cannot be judged")
 )
 
 // ErrUnavailable wraps trouble of the counter's server: nothing was decided, or
