@@ -38,8 +38,9 @@ const (
 	// lookBatch is how many entries one look at a tray brings.
 	lookBatch = 64
 	// patience is how long a drain goes on without a slip coming off the bench: long
-	// enough for a slip that failed to be tried again, and to be parked.
-	patience = 3 * maxBackOff
+	// enough for one that failed to be tried some five times more, each after the ledger
+	// has given a sign of life, and to be parked.
+	patience = 5 * maxBackOff
 )
 
 // errUndecided says that a tray could not be emptied.
