@@ -21,7 +21,7 @@ type Options struct {
 	// Clock is the process's clock; required. It measures how long a state lasts.
 	Clock func() time.Time
 	// Drain judges every slip in a lane's tray; required. stock.ErrStuck says that some
-	// cannot be judged and all others are.
+	// cannot be judged though the sale can be written to.
 	Drain    func(ctx context.Context, l stock.Lane, s *sale.Sale) error
 	Observer Observer // nil: nobody watches
 }

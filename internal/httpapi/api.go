@@ -40,7 +40,7 @@ type Deps struct {
 	// asked at every look at /readyz.
 	Ready   func(ctx context.Context) error
 	Letters Letters
-	// Paths moves sales between paths; nil where there is no fast counter.
+	// Paths moves sales between paths; nil where nobody does.
 	Paths Paths
 	// Queued counts the slips of a fast sale that are not judged yet; nil where there
 	// is no fast counter.
@@ -186,7 +186,7 @@ type API struct {
 	letters  Letters
 	gate     *gate.Keeper // nil: no gate
 	refused  func(layer, code string)
-	paths    Paths // nil: no fast counter
+	paths    Paths // nil: nobody moves sales
 	queued   func(context.Context, *sale.Sale) (int64, error)
 	opts     Options
 

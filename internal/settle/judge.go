@@ -50,8 +50,7 @@ var errUndecided = errors.New("settle: slips in the tray cannot be judged")
 // and returns nil when the tray is empty. It ends only with the lane frozen, or
 // when nobody takes. stock.ErrStuck if some cannot be judged though the ledger can be
 // written to: they stay where they are, and the others are judged, unless those that are
-// stuck are many. s is the lane's sale; only
-// its number, key and items count.
+// stuck are many. s is the lane's sale; only its number, key and items count.
 func (j *Judge) Drain(ctx context.Context, l stock.Lane, s *sale.Sale) error {
 	r := newReader(l, s)
 	b := j.bench(l, func([]stock.Entry) {})
